@@ -1,0 +1,1 @@
+"""The `egodata` command: one module per subcommand, loaded when called."""

@@ -1,0 +1,62 @@
+"""What command lines share: tables, progress bars on a terminal and plain lines elsewhere."""
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bars, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+PLAIN_EVERY_S = 5.0
+
+
+def echo(text: str = "") -> None:
+    """Print one line to stdout."""
+    click.echo(text)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print a table to stdout; numbers right, text left."""
+    table = Table(title=title, title_justify="left")
+    for index, name in enumerate(columns):
+        numeric = bool(rows) and all(isinstance(row[index], (int, float)) for row in rows)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*("" if cell is None else str(cell) for cell in row))
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
+
+
+class ConsoleProgress:
+    """Draws progress on stderr: bars on a terminal, elsewhere a line at the start, every 5 s and at the end."""
+
+    def __init__(self) -> None:
+        self._bars: Bars | None = None
+        self._tasks: dict[str, TaskID] = {}
+        self._last: dict[str, float] = {}
+
+    def __enter__(self) -> "ConsoleProgress":
+        if sys.stderr.isatty():
+            self._bars = Bars(
+                TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=Console(stderr=True)
+            )
+            self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    def __call__(self, label: str, done: int, total: int) -> None:
+        """Report `done` of `total` items of the work called `label`."""
+        if self._bars is not None:
+            if label not in self._tasks:
+                self._tasks[label] = self._bars.add_task(label, total=total)
+            self._bars.update(self._tasks[label], completed=done, total=total)
+            return
+        now = time.monotonic()
+        if done in (0, total) or now - self._last.get(label, 0.0) > PLAIN_EVERY_S:
+            self._last[label] = now
+            click.echo(f"{label}: {done}/{total}", err=True)

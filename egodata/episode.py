@@ -1,0 +1,317 @@
+"""The episode: what a vendor gives, what a store keeps, and how it is read.
+
+A *draft* is an episode before storage: numbers in memory, video still in the vendor's files.
+An `EpisodeReader` is an episode in a store, the same on every format.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egodata.annotations import Annotations, Span
+from egodata.calibration import Calibration, calibration_attributes
+from egodata.findings import Finding
+from egodata.schema.canonical import jsonable
+from egodata.schema.digests import EpisodeDigests
+from egodata.schema.features import FeatureSpec
+from egodata.schema.layout import SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """Half-open frame range of a recording.
+
+    Attributes:
+        index: Position among the recording's clips.
+        start: First frame in the recording.
+        end: Frame after the last one.
+        aliased: Whether the vendor or a registry gave this clip its episode id.
+    """
+
+    index: int
+    start: int
+    end: int
+    aliased: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VideoInfo:
+    """A stored H.264 camera stream.
+
+    Attributes:
+        width: Pixels.
+        height: Pixels.
+        frames: Frames in all.
+        frames_per_chunk: Frames per stored element; the last one is shorter.
+        fps: Frames per second as a fraction.
+        settings: Every encoder setting, as recorded in the episode.
+    """
+
+    width: int
+    height: int
+    frames: int
+    frames_per_chunk: int
+    fps: Fraction
+    settings: Mapping[str, Any]
+
+    @property
+    def chunks(self) -> int:
+        """Number of stored elements."""
+        return -(-self.frames // self.frames_per_chunk)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the `video` block of a feature; the settings are flattened into it, as older readers expect."""
+        return {
+            **self.settings,
+            "fps": float(self.fps),
+            "fps_num": self.fps.numerator,
+            "fps_den": self.fps.denominator,
+            "frames_per_chunk": self.frames_per_chunk,
+            "total_frames": self.frames,
+            "n_chunks": self.chunks,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeMeta:
+    """Everything about an episode that is not an array, a span or a calibration. Times in the names' units.
+
+    Attributes:
+        clock: ``unix``, ``frame0`` or ``device``: what the time stamps count from.
+        reference_camera: Camera whose frames are the episode's frames.
+        operator: The vendor's user id verbatim, or None.
+        session: Collection session, or None.
+        hand_frame_convention: For hands; None for robots.
+        provenance: Raw URI and digests, what was dropped and counted. Not part of the content digest.
+        processing: Converter, version, settings. Not part of the content digest.
+        extra: Further semantic attributes, such as ``scene_desc``; part of the meta digest.
+    """
+
+    episode_id: str
+    recording_id: str
+    clip: Clip
+    vendor: str
+    dataset: str
+    delivery: str
+    operator: str | None
+    session: str | None
+    embodiment: str
+    task_name: str
+    task_description: str
+    total_frames: int
+    fps: Fraction
+    clock: str
+    reference_camera: str
+    hand_frame_convention: str | None
+    features: Mapping[str, FeatureSpec]
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    processing: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    schema_version: str = SCHEMA_VERSION
+
+    @property
+    def cameras(self) -> tuple[str, ...]:
+        """Camera names, sorted."""
+        return tuple(sorted(key.removeprefix("images.") for key in self.features if key.startswith("images.")))
+
+    @property
+    def numeric_keys(self) -> tuple[str, ...]:
+        """Keys of all numeric arrays, masks and stamps included, sorted."""
+        return tuple(sorted(key for key in self.features if not key.startswith("images.")))
+
+
+def meta_attributes(meta: EpisodeMeta) -> dict[str, Any]:
+    """Return the attributes of a v4 episode but `calibration`, `intrinsics` and `digests`."""
+    return {
+        **jsonable(dict(meta.extra)),
+        "schema_version": meta.schema_version,
+        "episode_id": meta.episode_id,
+        "recording_id": meta.recording_id,
+        "clip": {"index": meta.clip.index, "start": meta.clip.start, "end": meta.clip.end, "aliased": meta.clip.aliased},
+        "vendor": meta.vendor,
+        "dataset": meta.dataset,
+        "delivery": meta.delivery,
+        "operator": meta.operator,
+        "session": meta.session,
+        "embodiment": meta.embodiment,
+        "task_name": meta.task_name,
+        "task_description": meta.task_description,
+        "total_frames": meta.total_frames,
+        "fps": float(meta.fps),
+        "fps_num": meta.fps.numerator,
+        "fps_den": meta.fps.denominator,
+        "clock": meta.clock,
+        "reference_camera": meta.reference_camera,
+        "hand_frame_convention": meta.hand_frame_convention,
+        "data_status": "train_ready",
+        "features": {key: jsonable(spec.to_json()) for key, spec in sorted(meta.features.items())},
+        "provenance": jsonable(dict(meta.provenance)),
+        "processing": jsonable(dict(meta.processing)),
+    }
+
+
+_META_FIELDS = frozenset(
+    "schema_version episode_id recording_id clip vendor dataset delivery operator session embodiment task_name "
+    "task_description total_frames fps fps_num fps_den clock reference_camera hand_frame_convention data_status features "
+    "provenance processing digests calibration intrinsics extrinsics".split()
+)
+
+
+def meta_from_attributes(attributes: Mapping[str, Any]) -> EpisodeMeta:
+    """Read the attributes of a v4 episode; unknown ones go to `extra`.
+
+    Raises:
+        KeyError: A required attribute is missing; the caller names the episode.
+    """
+    clip = attributes["clip"]
+    return EpisodeMeta(
+        episode_id=attributes["episode_id"],
+        recording_id=attributes["recording_id"],
+        clip=Clip(clip["index"], clip["start"], clip["end"], clip["aliased"]),
+        vendor=attributes["vendor"],
+        dataset=attributes["dataset"],
+        delivery=attributes["delivery"],
+        operator=attributes["operator"],
+        session=attributes["session"],
+        embodiment=attributes["embodiment"],
+        task_name=attributes["task_name"],
+        task_description=attributes["task_description"],
+        total_frames=attributes["total_frames"],
+        fps=Fraction(attributes["fps_num"], attributes["fps_den"]),
+        clock=attributes["clock"],
+        reference_camera=attributes["reference_camera"],
+        hand_frame_convention=attributes["hand_frame_convention"],
+        features={key: FeatureSpec.from_json(value) for key, value in attributes["features"].items()},
+        provenance=attributes.get("provenance", {}),
+        processing=attributes.get("processing", {}),
+        extra={key: value for key, value in attributes.items() if key not in _META_FIELDS},
+        schema_version=attributes["schema_version"],
+    )
+
+
+def semantic_attributes(meta: EpisodeMeta, calibration: Calibration | None) -> dict[str, Any]:
+    """Return all attributes but `digests`, as they are stored and hashed."""
+    return {**meta_attributes(meta), **calibration_attributes(calibration)}
+
+
+@dataclass(frozen=True, slots=True)
+class VideoSource:
+    """A camera stream still in the vendor's file.
+
+    Attributes:
+        path: The file.
+        rows: (T,) int64; row t of the episode shows the rows[t]-th displayed frame of the file. Non-decreasing.
+        size: (width, height) in pixels to store.
+    """
+
+    path: Path
+    rows: NDArray[np.int64]
+    size: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeDraft:
+    """An episode as a vendor reader gives it; it knows no storage format.
+
+    Attributes:
+        meta: Its `features` lists the numeric arrays; cameras are added by the writer once encoded.
+        arrays: Numeric arrays (T, ...) by key, masks and time stamps included; invalid float rows are NaN.
+        videos: By camera name.
+        annotations: By key; a key with no spans is present and empty; no key is absent.
+        calibration: Scaled to the stored size, or None where unknown.
+        findings: What was noticed on the way, none of it at error level.
+    """
+
+    meta: EpisodeMeta
+    arrays: Mapping[str, NDArray[Any]]
+    videos: Mapping[str, VideoSource]
+    annotations: Annotations
+    calibration: Calibration | None
+    findings: tuple[Finding, ...] = ()
+
+
+class EpisodeReader(Protocol):
+    """One stored episode, the same on every format. Not shared between processes: a pickled copy opens lazily."""
+
+    @property
+    def meta(self) -> EpisodeMeta:
+        """Attributes; `features` lists numeric arrays and cameras."""
+        ...
+
+    @property
+    def digests(self) -> EpisodeDigests:
+        """Content digests as stored."""
+        ...
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """Calibration, or None where unknown."""
+        ...
+
+    @property
+    def annotation_keys(self) -> tuple[str, ...]:
+        """Keys that are present, empty ones included, sorted."""
+        ...
+
+    def spans(self, key: str) -> tuple[Span, ...] | None:
+        """Return the spans of a key in stored order; None if the key is absent."""
+        ...
+
+    def rows(self, keys: Sequence[str], ranges: Sequence[tuple[int, int]]) -> dict[str, NDArray[Any]]:
+        """Return a copy of the half-open row range of each key, one range per key.
+
+        Raises:
+            FeatureNotFoundError: No such key.
+            WindowError: A range outside [0, T].
+            CorruptEpisodeError: A chunk is missing or cannot be decoded.
+        """
+        ...
+
+    def frames(self, camera: str, indices: Sequence[int]) -> NDArray[np.uint8]:
+        """Return frames (N, H, W, 3) uint8 RGB in the order asked for; repeats are allowed.
+
+        Raises:
+            FeatureNotFoundError: No such camera.
+            WindowError: An index outside [0, T).
+            CorruptEpisodeError: The element is missing or cannot be decoded.
+        """
+        ...
+
+    def video_info(self, camera: str) -> VideoInfo:
+        """Return what is stored for a camera."""
+        ...
+
+    def video_chunk(self, camera: str, index: int) -> bytes:
+        """Return one stored mp4 element."""
+        ...
+
+    def close(self) -> None:
+        """Let go of open files and decoders; using the reader again raises HandleError."""
+        ...
+
+
+class EpisodeStore(Protocol):
+    """All episodes of one format in a store."""
+
+    def episode_ids(self) -> list[str]:
+        """Return the published ids, sorted by UTF-8 bytes."""
+        ...
+
+    def open(self, episode_id: str, *, content: str | None = None) -> EpisodeReader:
+        """Open an episode: its newest version, or the newest verified build of one content digest.
+
+        Raises:
+            EpisodeNotFoundError: No such episode or content.
+        """
+        ...
+
+
+def read_all_numeric(reader: EpisodeReader) -> dict[str, NDArray[Any]]:
+    """Read every numeric array of an episode whole, by key."""
+    keys, total = reader.meta.numeric_keys, reader.meta.total_frames
+    return reader.rows(keys, [(0, total)] * len(keys))

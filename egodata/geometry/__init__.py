@@ -1,0 +1,1 @@
+"""Poses, rotations, hand frames and camera projection, vectorised over leading axes."""

@@ -1,0 +1,118 @@
+"""Rotations as matrices, quaternions (w first) and 6D, vectorised over leading axes.
+
+6D follows Zhou et al. 2019, "On the Continuity of Rotation Representations in Neural Networks":
+the first column of R, then the second.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+GRAM_SCHMIDT_MIN = 1e-8
+Array = NDArray[np.float64]
+
+
+def matrix_from_quat(quat_wxyz: NDArray[np.floating]) -> Array:
+    """Turn quaternions (..., 4), w first, into matrices (..., 3, 3); norms other than 1 are divided out.
+
+    A quaternion of norm 0 or with NaN gives NaN, never the identity.
+    """
+    q = np.asarray(quat_wxyz, np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        q = q / np.linalg.norm(q, axis=-1, keepdims=True)
+    w, x, y, z = np.moveaxis(q, -1, 0)
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.stack([np.stack(row, -1) for row in rows], -2)
+
+
+def quat_from_matrix(matrix: NDArray[np.floating]) -> Array:
+    """Turn matrices (..., 3, 3) into unit quaternions (..., 4), w first and w >= 0; NaN stays NaN.
+
+    The largest of the four squared components is taken as pivot, so no branch loses precision
+    (Shepperd 1978, "Quaternion from rotation matrix").
+    """
+    m = np.asarray(matrix, np.float64)
+    m00, m11, m22 = m[..., 0, 0], m[..., 1, 1], m[..., 2, 2]
+    squares = np.stack([1 + m00 + m11 + m22, 1 + m00 - m11 - m22, 1 - m00 + m11 - m22, 1 - m00 - m11 + m22], -1)
+    d0, d1, d2 = m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1]
+    s01, s02, s12 = m[..., 1, 0] + m[..., 0, 1], m[..., 0, 2] + m[..., 2, 0], m[..., 2, 1] + m[..., 1, 2]
+    candidates = np.stack(
+        [
+            np.stack([squares[..., 0], d0, d1, d2], -1),
+            np.stack([d0, squares[..., 1], s01, s02], -1),
+            np.stack([d1, s01, squares[..., 2], s12], -1),
+            np.stack([d2, s02, s12, squares[..., 3]], -1),
+        ],
+        -2,
+    )
+    pivot = np.argmax(np.nan_to_num(squares, nan=-1.0), axis=-1)
+    quat = np.take_along_axis(candidates, pivot[..., None, None], axis=-2)[..., 0, :]
+    quat = quat / np.linalg.norm(quat, axis=-1, keepdims=True)
+    return np.where(quat[..., :1] < 0, -quat, quat)
+
+
+def rot6d_from_matrix(matrix: NDArray[np.floating]) -> Array:
+    """Take the first and the second column of (..., 3, 3) as (..., 6): c1x c1y c1z c2x c2y c2z."""
+    m = np.asarray(matrix, np.float64)
+    return np.concatenate([m[..., :, 0], m[..., :, 1]], axis=-1)
+
+
+def matrix_from_rot6d(rot6d: NDArray[np.floating]) -> Array:
+    """Make (..., 6) into rotation matrices by Gram-Schmidt; lengths are clamped at 1e-8."""
+    a = np.asarray(rot6d, np.float64)
+    c1 = a[..., :3]
+    c1 = c1 / np.maximum(np.linalg.norm(c1, axis=-1, keepdims=True), GRAM_SCHMIDT_MIN)
+    c2 = a[..., 3:] - np.sum(c1 * a[..., 3:], axis=-1, keepdims=True) * c1
+    c2 = c2 / np.maximum(np.linalg.norm(c2, axis=-1, keepdims=True), GRAM_SCHMIDT_MIN)
+    return np.stack([c1, c2, np.cross(c1, c2)], axis=-1)
+
+
+def matrix_from_zyx(yaw_rad: NDArray[np.floating], pitch_rad: NDArray[np.floating], roll_rad: NDArray[np.floating]) -> Array:
+    """Compose Rz(yaw) Ry(pitch) Rx(roll), each (...), into (..., 3, 3)."""
+    cy, sy, cp, sp, cr, sr = (f(np.asarray(a, np.float64)) for a in (yaw_rad, pitch_rad, roll_rad) for f in (np.cos, np.sin))
+    rows = [
+        [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+        [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+        [-sp, cp * sr, cp * cr],
+    ]
+    return np.stack([np.stack(row, -1) for row in rows], -2)
+
+
+def slerp(start_wxyz: NDArray[np.floating], end_wxyz: NDArray[np.floating], share: NDArray[np.floating]) -> Array:
+    """Interpolate unit quaternions (..., 4) on the shorter arc.
+
+    Args:
+        start_wxyz: At share 0.
+        end_wxyz: At share 1; its sign is flipped where that is shorter.
+        share: (...), 0 to 1.
+    """
+    a, b = np.asarray(start_wxyz, np.float64), np.asarray(end_wxyz, np.float64)
+    t = np.asarray(share, np.float64)[..., None]
+    dot = np.sum(a * b, axis=-1, keepdims=True)
+    b = np.where(dot < 0, -b, b)
+    angle = np.arccos(np.clip(np.abs(dot), 0.0, 1.0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        wa, wb = np.sin((1 - t) * angle) / np.sin(angle), np.sin(t * angle) / np.sin(angle)
+    near = angle < 1e-6
+    out = np.where(near, 1 - t, wa) * a + np.where(near, t, wb) * b
+    return out / np.linalg.norm(out, axis=-1, keepdims=True)
+
+
+def angle_rad(first: NDArray[np.floating], second: NDArray[np.floating]) -> Array:
+    """Geodesic angle (...) between rotation matrices (..., 3, 3), by atan2, exact at 0 and near pi."""
+    relative = np.swapaxes(np.asarray(first, np.float64), -1, -2) @ np.asarray(second, np.float64)
+    sine = 0.5 * np.linalg.norm(
+        np.stack(
+            [
+                relative[..., 2, 1] - relative[..., 1, 2],
+                relative[..., 0, 2] - relative[..., 2, 0],
+                relative[..., 1, 0] - relative[..., 0, 1],
+            ],
+            -1,
+        ),
+        axis=-1,
+    )
+    return np.arctan2(sine, 0.5 * (np.trace(relative, axis1=-2, axis2=-1) - 1))
