@@ -33,9 +33,7 @@ Annotations = Mapping[str, Sequence[Span]]
 
 def encode_span(span: Span) -> bytes:
     """Return the stored element: UTF-8 JSON with keys text, start_idx, end_idx in that order."""
-    return json.dumps(
-        {"text": span.text, "start_idx": span.start, "end_idx": span.end}, ensure_ascii=False, separators=(",", ":")
-    ).encode()
+    return json.dumps({"text": span.text, "start_idx": span.start, "end_idx": span.end}, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def decode_span(data: bytes) -> Span:

@@ -43,9 +43,7 @@ class CameraCalibration:
         """Return the calibration for the image resized to the given size, per axis."""
         k = np.array(self.k, np.float64)
         k[:, :3] = scale_intrinsics(k[:, :3], width_px / self.resolution[0], height_px / self.resolution[1])
-        return CameraCalibration(
-            _matrix(k), self.model, self.distortion, (width_px, height_px), self.rectified, self.reference_T_camera
-        )
+        return CameraCalibration(_matrix(k), self.model, self.distortion, (width_px, height_px), self.rectified, self.reference_T_camera)
 
 
 @dataclass(frozen=True, slots=True)

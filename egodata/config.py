@@ -53,7 +53,9 @@ def typed(cls: type[T], value: Any, *, where: str) -> T:
     try:
         return TypeAdapter(cls).validate_python(value)
     except ValidationError as error:
-        problems = [f"{'.'.join(str(part) for part in item['loc']) or '(top)'}: {item['msg']}, got {item['input']!r:.80}" for item in error.errors()]
+        problems = [
+            f"{'.'.join(str(part) for part in item['loc']) or '(top)'}: {item['msg']}, got {item['input']!r:.80}" for item in error.errors()
+        ]
         more = f" (and {len(problems) - 5} more)" if len(problems) > 5 else ""
         raise ConfigError(f"{where}: {'; '.join(problems[:5])}{more}") from error
 

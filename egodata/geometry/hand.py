@@ -12,8 +12,11 @@ from egodata.geometry.rotation import Array, matrix_from_quat, quat_from_matrix
 from egodata.schema.features import HAND_FRAME_CONVENTIONS, HAND_PALM_POINTS
 
 DEGENERATE_M = 1e-6
-BONES = tuple((parent, child) for finger in range(5) for parent, child in
-              [(0, 4 * finger + 1), *((4 * finger + k, 4 * finger + k + 1) for k in (1, 2, 3))])
+BONES = tuple(
+    (parent, child)
+    for finger in range(5)
+    for parent, child in [(0, 4 * finger + 1), *((4 * finger + k, 4 * finger + k + 1) for k in (1, 2, 3))]
+)
 _RZ180 = np.diag([-1.0, -1.0, 1.0])
 
 

@@ -75,9 +75,7 @@ class EpisodeDigests:
     @property
     def content(self) -> str:
         """SHA-256 of the canonical JSON object of the four."""
-        return json_digest(
-            {"media": self.media, "annotations": self.annotations, "calibration": self.calibration, "meta": self.meta}
-        )
+        return json_digest({"media": self.media, "annotations": self.annotations, "calibration": self.calibration, "meta": self.meta})
 
     def to_json(self) -> dict[str, str]:
         """Return the four and `content` as a plain object."""

@@ -107,7 +107,9 @@ def open_root(root: Path | str, *, create: bool = False) -> StorePaths:
     except json.JSONDecodeError as error:
         raise InputError(f"store {root}: store.json is not JSON ({error}). Restore it from a backup or remove it.") from error
     if found.get("store_schema", 0) > STORE_SCHEMA:
-        raise InputError(f"store {root}: written by schema {found['store_schema']}, this egodata reads up to {STORE_SCHEMA}. Upgrade egodata.")
+        raise InputError(
+            f"store {root}: written by schema {found['store_schema']}, this egodata reads up to {STORE_SCHEMA}. Upgrade egodata."
+        )
     return paths
 
 

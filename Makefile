@@ -1,0 +1,60 @@
+# Every target does its own set-up: a virtual environment in .venv with the exact tested set of packages.
+#
+#   make quickstart                       synthetic delivery -> store -> dataset -> both formats -> trained policy
+#   make quickstart RAW=DIR VENDOR=NAME   the same on a delivery of your own
+#   make test                             all tests but the heavy ones; PYTEST_ARGS="-k name -x" goes to pytest
+#   make check                            format, lint, types, import contracts, tests
+#
+# PYTHON=python3.12 chooses the interpreter (3.11 to 3.13). pip's own settings apply: to get CPU builds of torch
+# on a machine without a GPU, set PIP_EXTRA_INDEX_URL to the CPU index that PyTorch's install page names.
+
+PYTHON ?= python3
+VENV ?= .venv
+STORE ?=
+RAW ?=
+VENDOR ?=
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export DAGSTER_DISABLE_TELEMETRY := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup quickstart test test-all check format wheel clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else f"Python 3.11 to 3.13 is needed, $(PYTHON) is {v[0]}.{v[1]}. Say which one: make ... PYTHON=python3.12")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+setup: $(STAMP)
+
+quickstart: $(STAMP)
+	$(BIN)/egopipe quickstart $(if $(RAW),--raw "$(RAW)") $(if $(VENDOR),--vendor "$(VENDOR)") $(if $(STORE),--store "$(STORE)")
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+
+test-all: $(STAMP)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+wheel: $(STAMP)
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+
+clean:
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
