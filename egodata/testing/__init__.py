@@ -1,0 +1,1 @@
+"""What tests of this project and of others use: drafts, contracts, the synthetic world."""
