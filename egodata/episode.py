@@ -76,6 +76,22 @@ class VideoInfo:
             "n_chunks": self.chunks,
         }
 
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], *, shape: Sequence[int]) -> "VideoInfo":
+        """Read the `video` block of a feature.
+
+        Args:
+            value: As `to_json` returns it.
+            shape: The feature's (H, W, 3).
+
+        Raises:
+            KeyError: A required entry is missing; the caller names the episode.
+        """
+        own = ("fps", "fps_num", "fps_den", "frames_per_chunk", "total_frames", "n_chunks")
+        settings = {key: item for key, item in value.items() if key not in own}
+        fps = Fraction(value["fps_num"], value["fps_den"])
+        return cls(shape[1], shape[0], value["total_frames"], value["frames_per_chunk"], fps, settings)
+
 
 @dataclass(frozen=True, slots=True)
 class EpisodeMeta:
