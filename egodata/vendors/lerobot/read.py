@@ -1,0 +1,218 @@
+"""Read one LeRobot episode: joints from parquet, rows matched to video frames by pts."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from egodata.episode import Clip, EpisodeDraft, EpisodeMeta, VideoSource
+from egodata.findings import Severity
+from egodata.schema.features import TIMESTAMPS, FeatureSpec, camera_key, mask_spec, timestamps_spec, valid_key
+from egodata.vendors.base import Drafts, Notes, RecordingRef
+from egodata.vendors.frames import cast_float32, frame_times_ns, nearest_rows, standard_rate, stored_size
+from egodata.vendors.lerobot.config import LeRobotConfig
+from egodata.video import VideoScan, scan_video
+
+TIMESTAMP_TOLERANCE_S = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class _Camera:
+    name: str
+    path: Path
+    scan: VideoScan
+    rows: NDArray[np.int64]
+    distance_ns: NDArray[np.int64]
+
+
+def read_recording(ref: RecordingRef, config: LeRobotConfig) -> Drafts:
+    """Read one episode into a draft.
+
+    Raises:
+        SetAside: A file is missing or unusable, row numbers are not 0, 1, 2, ..., or rows and frames do not match.
+        VideoError: A video cannot be read.
+    """
+    notes = Notes(ref.id)
+    table = _read_table(ref, notes)
+    rows = _check_rows(table, ref, notes)
+    scans = _scan_cameras(ref, config, notes)
+    reference = config.reference_camera if config.reference_camera in scans else sorted(scans)[0]
+    fps = _rate(ref, scans[reference][1], notes)
+    total = _trim(rows, scans[reference][1], config, notes)
+    stamps = frame_times_ns(np.arange(total), fps)
+    cameras = [_match(name, path, scan, stamps) for name, (path, scan) in sorted(scans.items())]
+    _check_match(next(camera for camera in cameras if camera.name == reference), fps, config, notes)
+    arrays, features = _joints(table, ref, config, notes, total)
+    arrays[TIMESTAMPS], features[TIMESTAMPS] = stamps, timestamps_spec()
+    for camera in cameras:
+        if camera.name != reference:
+            _aligned_camera(camera, fps, arrays, features)
+    meta = _meta(ref, table, notes, total=total, fps=fps, reference=reference, features=features)
+    videos = {
+        camera.name: VideoSource(camera.path, camera.rows, stored_size(camera.scan.width, camera.scan.height, limit=config.stored_size_px))
+        for camera in cameras
+    }
+    return Drafts((EpisodeDraft(meta, arrays, videos, {}, None, tuple(notes.found)),))
+
+
+def _read_table(ref: RecordingRef, notes: Notes) -> pa.Table:
+    path = ref.root / ref.details["data"]
+    if not path.is_file():
+        notes.refuse("file-missing", f"{ref.details['data']}: not delivered, though a video is. Ask for the file.", stream=path.name)
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        notes.refuse("parquet-unreadable", f"{path.name}: {' '.join(str(error).split())[:200]}. Ask for the file again.", stream=path.name)
+    missing = [name for name in ("frame_index", "timestamp") if name not in table.column_names]
+    if missing or table.num_rows == 0:
+        problem = f"column {missing[0]} missing" if missing else "no rows"
+        notes.refuse("parquet-unusable", f"{path.name}: {problem}. Ask for the file again.", stream=path.name)
+    return table
+
+
+def _check_rows(table: pa.Table, ref: RecordingRef, notes: Notes) -> int:
+    index = table["frame_index"].to_numpy()
+    if not np.array_equal(index, np.arange(len(index))):
+        first = int(np.flatnonzero(index != np.arange(len(index)))[0])
+        notes.refuse(
+            "rows-out-of-order",
+            f"frame_index: row {first} holds {index[first]}, expected 0, 1, 2, ... A reset, a gap or a second take is not sorted away.",
+            stream="frame_index", expected=str(first), got=str(index[first]),
+        )  # fmt: skip
+    listed = ref.details["listed"]
+    if listed is None:
+        notes.add("not-listed", "the episode is delivered but not in meta/episodes.jsonl", severity=Severity.INFO)
+    elif listed["length"] is not None and listed["length"] != len(index):
+        notes.add("length-differs", f"meta/episodes.jsonl lists {listed['length']} rows, the parquet has {len(index)}; the parquet counts",
+                  expected=str(listed["length"]), got=str(len(index)))  # fmt: skip
+    return len(index)
+
+
+def _scan_cameras(ref: RecordingRef, config: LeRobotConfig, notes: Notes) -> dict[str, tuple[Path, VideoScan]]:
+    found: dict[str, tuple[Path, VideoScan]] = {}
+    for feature, relative in sorted(ref.details["videos"].items()):
+        path = ref.root / relative
+        if not path.is_file():
+            notes.refuse("file-missing", f"{relative}: not delivered. Ask for the file.", stream=path.name)
+        name = config.cameras.get(feature) or "".join(c if c.isalnum() else "_" for c in feature.rpartition(".")[2].lower())
+        if name in found:
+            notes.refuse("camera-twice", f"{feature}: would be camera {name} again. Map it to another name in the vendor config.", stream=feature)
+        found[name] = (path, scan_video(path))
+    if not found:
+        notes.refuse("no-camera", "meta/info.json names no feature of dtype video, an episode needs one camera.")
+    return found
+
+
+def _rate(ref: RecordingRef, scan: VideoScan, notes: Notes) -> Fraction:
+    declared = standard_rate(Fraction(ref.details["fps"]).limit_denominator(1001))
+    measured = standard_rate(scan.fps)
+    if declared != measured:
+        notes.add("fps-declared", f"meta/info.json says {float(declared):g} fps, the video's pts give {float(measured):g}; the pts count",
+                  stream="fps", expected=str(declared), got=str(measured))  # fmt: skip
+    return measured
+
+
+def _trim(rows: int, scan: VideoScan, config: LeRobotConfig, notes: Notes) -> int:
+    frames = scan.frames
+    if abs(rows - frames) > config.trim_tail_frames:
+        notes.refuse(
+            "frame-count", f"{rows} rows but {frames} video frames: more than {config.trim_tail_frames} apart. Ask for the video again.",
+            expected=str(rows), got=str(frames),
+        )  # fmt: skip
+    if rows != frames:
+        notes.add("tail-trimmed", f"{rows} rows and {frames} video frames: the episode ends at the shorter", expected=str(rows), got=str(frames))
+    return min(rows, frames)
+
+
+def _match(name: str, path: Path, scan: VideoScan, stamps: NDArray[np.int64]) -> _Camera:
+    rows, distance = nearest_rows(stamps, scan.pts_ns - scan.pts_ns[0])
+    return _Camera(name, path, scan, rows, distance)
+
+
+def _check_match(camera: _Camera, fps: Fraction, config: LeRobotConfig, notes: Notes) -> None:
+    limit_ns = float(config.match_tolerance * 1e9 / fps)
+    far = np.flatnonzero(camera.distance_ns > limit_ns)
+    if len(far):
+        notes.refuse(
+            "frame-match",
+            f"{camera.path.name}: {len(far)} of {len(camera.rows)} rows have no frame within {limit_ns / 1e6:.1f} ms, first row {far[0]}. "
+            "Ask for the video again.",
+            stream=camera.path.name, frames=(int(far[0]), int(far[-1]) + 1),
+        )  # fmt: skip
+
+
+def _aligned_camera(camera: _Camera, fps: Fraction, arrays: dict[str, NDArray[Any]], features: dict[str, FeatureSpec]) -> None:
+    key = camera_key(camera.name)
+    arrays[f"{key}_source_row"] = camera.rows.astype(np.int32)
+    features[f"{key}_source_row"] = FeatureSpec("int32", (), unit="frame")
+    arrays[valid_key(key)] = camera.distance_ns <= float(Fraction(10**9) / fps)
+    features[valid_key(key)] = mask_spec()
+
+
+def _names(feature: dict[str, Any], width: int) -> tuple[str, ...]:
+    names = feature.get("names")
+    while isinstance(names, list) and len(names) == 1 and isinstance(names[0], list):
+        names = names[0]
+    if isinstance(names, dict) and len(names) == 1:
+        names = next(iter(names.values()))
+    usable = isinstance(names, list) and len(names) == width and all(isinstance(name, str) for name in names)
+    return tuple(names) if usable else tuple(f"joint_{i}" for i in range(width))
+
+
+def _joints(
+    table: pa.Table, ref: RecordingRef, config: LeRobotConfig, notes: Notes, total: int
+) -> tuple[dict[str, NDArray[Any]], dict[str, FeatureSpec]]:
+    arrays: dict[str, NDArray[Any]] = {}
+    features: dict[str, FeatureSpec] = {}
+    for column, key in config.features.items():
+        if column not in table.column_names:
+            notes.add("feature-absent", f"{column}: not in the parquet, so the episode has no {key}", stream=column)
+            continue
+        values = np.stack([np.atleast_1d(row) for row in table[column].to_numpy()[:total]])
+        joints, error = cast_float32(values)
+        valid = np.isfinite(joints).all(axis=1)
+        joints[~valid] = np.nan
+        if not valid.all():
+            bad = np.flatnonzero(~valid)
+            notes.add("rows-invalid", f"{column}: {len(bad)} of {total} rows hold NaN or infinity, first row {bad[0]}; masked",
+                      stream=key, frames=(int(bad[0]), int(bad[-1]) + 1))  # fmt: skip
+        arrays[key], arrays[valid_key(key)] = joints, valid
+        features[key] = FeatureSpec("float32", joints.shape[1:], _names(ref.details["features"].get(column, {}), joints.shape[1]))
+        features[valid_key(key)] = mask_spec()
+        if error:
+            notes.counts.setdefault("cast_error", {})[key] = error
+    return arrays, features
+
+
+def _check_stamps(table: pa.Table, ref: RecordingRef, notes: Notes) -> None:
+    given = table["timestamp"].to_numpy().astype(np.float64)
+    error = np.abs(given - given[0] - np.arange(len(given)) / ref.details["fps"])
+    worst = int(error.argmax())
+    if error[worst] > TIMESTAMP_TOLERANCE_S + given[worst] * 2.0**-23:
+        notes.add("timestamp-differs", f"timestamp: row {worst} is {error[worst] * 1e3:.1f} ms from frame_index / fps; frame_index counts",
+                  stream="timestamp", frames=(worst, worst + 1))  # fmt: skip
+
+
+def _meta(
+    ref: RecordingRef, table: pa.Table, notes: Notes, *, total: int, fps: Fraction, reference: str, features: dict[str, FeatureSpec]
+) -> EpisodeMeta:
+    _check_stamps(table, ref, notes)
+    tasks = list((ref.details["listed"] or {}).get("tasks") or [])
+    if not tasks and "task_index" in table.column_names:
+        indices = sorted(set(table["task_index"].to_pylist()))
+        tasks = [ref.details["tasks"][str(i)] for i in indices if str(i) in ref.details["tasks"]]
+    extra: dict[str, Any] = {"robot_type": ref.details["robot_type"]} if ref.details["robot_type"] else {}
+    if len(tasks) > 1:
+        extra["tasks"] = tasks
+    return EpisodeMeta(
+        episode_id=ref.id, recording_id=ref.id, clip=Clip(0, 0, total, aliased=False),
+        vendor="lerobot", dataset=ref.dataset, delivery=ref.delivery, operator=None, session=None, embodiment="joint_robot",
+        task_name=tasks[0] if tasks else ref.dataset, task_description="; ".join(tasks),
+        total_frames=total, fps=fps, clock="frame0", reference_camera=reference, hand_frame_convention=None,
+        features=features, provenance=dict(notes.counts), extra=extra,
+    )  # fmt: skip
