@@ -1,0 +1,24 @@
+"""Datasets: rules over the catalog, frozen into manifests that never change."""
+
+from egodata.catalog.datasets import ManifestDiff, diff_manifests, list_datasets, load_dataset
+from egodata.catalog.freeze import Frozen, build_manifest, freeze
+from egodata.catalog.gates import check_gates
+from egodata.catalog.manifest import HeadEpisode, Manifest
+from egodata.catalog.rows import CatalogRow
+from egodata.catalog.rules import DatasetRule, load_rule
+
+__all__ = [
+    "CatalogRow",
+    "DatasetRule",
+    "Frozen",
+    "HeadEpisode",
+    "Manifest",
+    "ManifestDiff",
+    "build_manifest",
+    "check_gates",
+    "diff_manifests",
+    "freeze",
+    "list_datasets",
+    "load_dataset",
+    "load_rule",
+]
