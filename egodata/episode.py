@@ -18,7 +18,7 @@ from egodata.calibration import Calibration, calibration_attributes
 from egodata.findings import Finding
 from egodata.schema.canonical import jsonable
 from egodata.schema.digests import EpisodeDigests
-from egodata.schema.features import FeatureSpec
+from egodata.schema.features import IMAGES, FeatureSpec, is_camera
 from egodata.schema.layout import SCHEMA_VERSION
 
 
@@ -133,12 +133,12 @@ class EpisodeMeta:
     @property
     def cameras(self) -> tuple[str, ...]:
         """Camera names, sorted."""
-        return tuple(sorted(key.removeprefix("images.") for key in self.features if key.startswith("images.")))
+        return tuple(sorted(key.removeprefix(IMAGES) for key, spec in self.features.items() if is_camera(key, spec)))
 
     @property
     def numeric_keys(self) -> tuple[str, ...]:
         """Keys of all numeric arrays, masks and stamps included, sorted."""
-        return tuple(sorted(key for key in self.features if not key.startswith("images.")))
+        return tuple(sorted(key for key, spec in self.features.items() if not is_camera(key, spec)))
 
 
 def meta_attributes(meta: EpisodeMeta) -> dict[str, Any]:

@@ -73,6 +73,11 @@ def camera_key(camera: str) -> str:
     return f"{IMAGES}{camera}"
 
 
+def is_camera(key: str, spec: FeatureSpec) -> bool:
+    """Whether a feature is a camera; ``images.<camera>_valid`` and ``images.<camera>_source_row`` are numeric arrays beside it."""
+    return key.startswith(IMAGES) and len(spec.shape) == 3
+
+
 def pose_spec(coordinate_frame: str = "world") -> FeatureSpec:
     """Spec of a 7-number pose: metres, quaternion w first."""
     names = ("x", "y", "z", "qw", "qx", "qy", "qz")
