@@ -44,7 +44,9 @@ def assign(rows: Sequence[CatalogRow], rule: DatasetRule) -> Assignment:
     selected, left_out = _select(rows, rule)
     if not selected:
         shown = ", ".join(f"{reason} {count}" for reason, count in sorted(left_out.items())) or "the catalog is empty"
-        raise GateError(f"rule {rule.name}: no episode is selected of {len(rows)} ({shown}). Check `where` and min_frames, or ingest first.")
+        raise GateError(
+            f"rule {rule.name}: no episode is selected of {len(rows)} ({shown}). Check `where` and min_frames, or ingest first."
+        )
     keys = split_keys(rows)
     check_split_keys(selected, keys)
     held_out = _held_out(selected, rule)
@@ -131,7 +133,7 @@ def _heads(
 
 
 def _pins(heads: dict[str, tuple[CatalogRow, ...]], rule: DatasetRule) -> dict[str, tuple[str, ...]]:
-    pins = {}
+    pins: dict[str, tuple[str, ...]] = {}
     for head in rule.heads:
         wanted = rule.pins.get(head)
         if isinstance(wanted, PinCount):

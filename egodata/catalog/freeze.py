@@ -1,9 +1,10 @@
 """Freeze a dataset: apply a rule to the catalog once, gate the result, and keep it for ever."""
 
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def freeze(
     """
     require_writable(paths)
     rows, versions = _catalog(paths, format)
-    noted: dict[str, Any] = {"created": datetime.now(timezone.utc).isoformat(timespec="seconds"), "egodata": __version__, "format": format}
+    noted: dict[str, Any] = {"created": datetime.now(UTC).isoformat(timespec="seconds"), "egodata": __version__, "format": format}
     if versions is not None:
         noted["lance_versions"] = versions
     rule = rule if version is None else replace(rule, version=version)
@@ -125,7 +126,7 @@ def _catalog(paths: StorePaths, format: str) -> tuple[list[CatalogRow], dict[str
 def _write_once(path: Path, data: bytes) -> bool:
     """Write a file that must not exist yet; say False if it does. A hard link makes it appear whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         with temporary.open("wb") as file:
             file.write(data)

@@ -64,7 +64,9 @@ def test_grouping_by_session_keeps_sessions_together(row, rule):
 
 def test_a_filter_does_not_change_the_split_key(row, rule):
     """The other clip of the recording is filtered out, yet the recording still has two."""
-    rows = [row("clip", recording_id="tape", aliased=True), row("short", recording_id="tape", n_frames=5)] + [row(f"e{i}") for i in range(9)]
+    rows = [row("clip", recording_id="tape", aliased=True), row("short", recording_id="tape", n_frames=5)] + [
+        row(f"e{i}") for i in range(9)
+    ]
     heads = assign(rows, rule(("train", "seen"), min_frames=10)).heads
     without = assign([row("tape"), *rows[2:]], rule(("train", "seen"))).heads
     assert [r.recording_id for r in heads["seen"]] == [r.recording_id for r in without["seen"]]
@@ -97,7 +99,9 @@ def test_held_out_by_size(pick, count, least, expected):
 
 
 def test_held_out_by_size_needs_enough_operators():
-    with pytest.raises(GateError, match="held_out wants 1 of the operators with at least 4 episodes and one more to train on, got 0 such of 2"):
+    with pytest.raises(
+        GateError, match="held_out wants 1 of the operators with at least 4 episodes and one more to train on, got 0 such of 2"
+    ):
         choose_held_out(Counter(a=3, b=2), HeldOutRule(1, 4), where="rule x")
     with pytest.raises(GateError, match="got 1 such of 1"):
         choose_held_out(Counter(a=3), HeldOutRule(), where="rule x")

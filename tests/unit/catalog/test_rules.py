@@ -1,7 +1,17 @@
 import pytest
 
-from egodata.catalog.rules import FILTER_TYPES, DatasetRule, Exclusion, HeldOutRule, PinCount, checked_rule, load_rule, matches, rule_identity
 from egodata.catalog.rows import CatalogRow
+from egodata.catalog.rules import (
+    FILTER_TYPES,
+    DatasetRule,
+    Exclusion,
+    HeldOutRule,
+    PinCount,
+    checked_rule,
+    load_rule,
+    matches,
+    rule_identity,
+)
 from egodata.errors import ConfigError, NotFoundError, SchemaError
 
 
