@@ -1,6 +1,10 @@
 """Samples: recipes, windows, coordinate frames, prompts and order, written once above `EpisodeReader`."""
 
+from egodata.sampling.index import HeadIndex
+from egodata.sampling.order import auto_per_episode, epoch_order, even_stride, sample_digest, stream_digests
 from egodata.sampling.recipe import ActionSpec, ImageHistory, Layout, ProprioSpec, Recipe, bind, load_recipe
+from egodata.sampling.seeds import derive_seed
+from egodata.sampling.source import HeadSource
 from egodata.sampling.tracks import episode_windows
 from egodata.sampling.transforms import actions_to_poses
 from egodata.sampling.types import EpisodeWindows, Normaliser, Sample
@@ -9,6 +13,8 @@ from egodata.sampling.windows import cutoff_ends
 __all__ = [
     "ActionSpec",
     "EpisodeWindows",
+    "HeadIndex",
+    "HeadSource",
     "ImageHistory",
     "Layout",
     "Normaliser",
@@ -16,8 +22,14 @@ __all__ = [
     "Recipe",
     "Sample",
     "actions_to_poses",
+    "auto_per_episode",
     "bind",
     "cutoff_ends",
+    "derive_seed",
+    "epoch_order",
     "episode_windows",
+    "even_stride",
     "load_recipe",
+    "sample_digest",
+    "stream_digests",
 ]

@@ -4,8 +4,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from egodata.config import find_config, load_config, strict_config
-from egodata.errors import ConfigError, RecipeError
 from egodata.episode import EpisodeMeta
+from egodata.errors import ConfigError, RecipeError
 from egodata.names import nearest
 from egodata.schema.canonical import json_digest
 from egodata.schema.features import HEAD_POSE, SIDES, camera_key, resolve_embodiment, valid_key
@@ -40,7 +40,8 @@ class ActionSpec:
         if self.window_s <= 0 or self.steps < 1:
             raise ConfigError(f"action window: expected window_s > 0 and steps >= 1, got {self.window_s} s and {self.steps}")
         if (self.layout == "joints") != (self.coordinate_frame == "none"):
-            raise ConfigError(f"action layout {self.layout} in coordinate frame {self.coordinate_frame}: joints go with none, human layouts with wrist, head or world")
+            expected = "joints go with none, human layouts with wrist, head or world"
+            raise ConfigError(f"action layout {self.layout} in coordinate frame {self.coordinate_frame}: {expected}")
 
 
 @strict_config
@@ -66,7 +67,8 @@ class ProprioSpec:
         if self.history < 1 or self.stride_frames < 1:
             raise ConfigError(f"proprio: expected history and stride_frames of at least 1, got {self.history} and {self.stride_frames}")
         if (self.layout == "joints") != (self.coordinate_frame == "none"):
-            raise ConfigError(f"proprio layout {self.layout} in coordinate frame {self.coordinate_frame}: joints go with none, human layouts with head or world")
+            expected = "joints go with none, human layouts with head or world"
+            raise ConfigError(f"proprio layout {self.layout} in coordinate frame {self.coordinate_frame}: {expected}")
 
 
 @strict_config

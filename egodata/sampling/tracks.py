@@ -54,6 +54,10 @@ def _measured(arrays: Mapping[str, NDArray[Any]], key: str) -> Array:
     return rows
 
 
+def _finite(values: Array, axis: int | tuple[int, ...]) -> Bools:
+    return np.asarray(np.isfinite(values).all(axis))
+
+
 def prepare(arrays: Mapping[str, NDArray[Any]], recipe: Recipe) -> Tracks:
     """Turn the stored arrays of a whole episode into tracks.
 
@@ -79,12 +83,15 @@ def prepare(arrays: Mapping[str, NDArray[Any]], recipe: Recipe) -> Tracks:
 
 
 def arms_ready(tracks: Tracks, recipe: Recipe) -> Bools:
-    """Arms that an action can start from at each frame, (T, A): their reference pose is valid, and the head's where actions are in its frame."""
+    """Mark the arms (T, A) that an action can start from at each frame.
+
+    Their reference pose is valid, and the head's where actions are in its coordinate frame.
+    """
     if tracks.reference is None:
-        return np.isfinite(tracks.action).all(1)[:, None]
-    ready = np.isfinite(tracks.reference).all(-1)
+        return _finite(tracks.action, 1)[:, None]
+    ready = _finite(tracks.reference, -1)
     if recipe.action.coordinate_frame == "head" and tracks.head is not None:
-        ready = ready & np.isfinite(tracks.head).all(-1)[:, None]
+        ready = ready & _finite(tracks.head, -1)[:, None]
     return ready
 
 
@@ -108,7 +115,7 @@ def _actions(tracks: Tracks, recipe: Recipe, starts: Ints, ends: Ints, *, fps: F
 
 def _packed(positions: Array, rotations: Array, recorded: Bools, *, grip: bool) -> tuple[Array, Bools]:
     """Pack arms into channels; an arm that is invalid anywhere in a step is invalid in all its channels there."""
-    valid = np.isfinite(positions).all(-1) & np.isfinite(rotations).all((-1, -2))
+    valid = _finite(positions, -1) & _finite(rotations, (-1, -2))
     values = pack_human(positions, rotations, grip=grip)
     cells = np.repeat(valid, values.shape[-1] // valid.shape[-1], axis=-1)
     return np.where(cells, values, np.nan), cells & recorded
@@ -118,7 +125,7 @@ def _proprio(tracks: Tracks, recipe: Recipe, starts: Ints) -> tuple[Array, Bools
     frames, real = history_frames(starts, count=recipe.proprio.history, stride=recipe.proprio.stride_frames)
     rows = tracks.proprio[frames]
     if recipe.proprio.layout == "joints":
-        return rows, real, np.isfinite(rows).all(-1, keepdims=True)
+        return rows, real, _finite(rows, -1)[..., None]
     positions, rotations = rows[..., :3], matrix_from_quat(rows[..., 3:])
     if recipe.proprio.coordinate_frame == "head" and tracks.head is not None:
         positions, rotations = into_frame(positions, rotations, frame=tracks.head[starts][:, None, None])
@@ -126,7 +133,7 @@ def _proprio(tracks: Tracks, recipe: Recipe, starts: Ints) -> tuple[Array, Bools
     return values, real, cells[..., :: values.shape[-1] // len(recipe.arms)]
 
 
-def windows_of(tracks: Tracks, recipe: Recipe, starts: Ints, *, fps: Fraction, ends: Ints | None = None) -> EpisodeWindows:
+def windows_of(tracks: Tracks, recipe: Recipe, *, starts: Ints, fps: Fraction, ends: Ints | None = None) -> EpisodeWindows:
     """Cut the actions and proprio of many start frames out of prepared tracks; see `episode_windows`."""
     starts = np.asarray(starts, np.int64)
     ends = np.full(starts.shape, tracks.total_frames, np.int64) if ends is None else np.asarray(ends, np.int64)
@@ -160,10 +167,10 @@ def episode_windows(
     Raises:
         WindowError: A start lies outside the episode.
     """
-    return windows_of(prepare(arrays, recipe), recipe, starts, fps=fps, ends=ends)
+    return windows_of(prepare(arrays, recipe), recipe, starts=starts, fps=fps, ends=ends)
 
 
-def reference_poses(tracks: Tracks, recipe: Recipe, starts: Ints) -> Array:
+def reference_poses(tracks: Tracks, recipe: Recipe, *, starts: Ints) -> Array:
     """Wrist poses at the start frames, for turning actions back into poses.
 
     Returns:

@@ -86,9 +86,7 @@ def relative_poses(poses: Array, *, frame: Array) -> Array:
     return pose_from_matrix(compose(rotations, positions))
 
 
-def actions_to_poses(
-    actions: NDArray[np.floating], recipe: Recipe, *, reference: NDArray[np.floating]
-) -> tuple[Array, Array]:
+def actions_to_poses(actions: NDArray[np.floating], recipe: Recipe, *, reference: NDArray[np.floating]) -> tuple[Array, Array]:
     """Turn human actions back into poses in one common coordinate frame, for metrics and overlays.
 
     Args:

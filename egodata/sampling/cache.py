@@ -1,0 +1,130 @@
+"""Episodes that this process has open: readers, and their numbers in a byte-capped cache keyed by content.
+
+The cache sits above `EpisodeReader`, so it serves both formats. Each source has its own: shared between formats
+it would compare a thing with itself.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egodata.catalog.manifest import HeadEpisode
+from egodata.episode import EpisodeReader, EpisodeStore
+from egodata.sampling.prompts import Roles
+from egodata.sampling.recipe import Recipe, bind
+from egodata.sampling.tracks import Tracks, prepare
+from egodata.schema.features import camera_key, resolve_embodiment, valid_key
+
+NUMBERS_BYTES = 256 * 2**20
+OPEN_READERS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What a source keeps of an episode: no images.
+
+    Attributes:
+        tracks: Poses or joints.
+        spans: By annotation key of the recipe; None where absent.
+        camera_valid: (T,) by camera, for cameras that are aligned to another one's frames.
+        fps: Frames per second.
+        embodiment: Canonical name.
+    """
+
+    tracks: Tracks
+    spans: Roles
+    camera_valid: Mapping[str, NDArray[np.bool_]]
+    fps: Fraction
+    embodiment: str
+
+
+def read_numbers(reader: EpisodeReader, recipe: Recipe) -> Numbers:
+    """Read all that a recipe needs of an episode but images, in one call per kind.
+
+    Raises:
+        RecipeError: The episode lacks something; found before data is read.
+    """
+    meta = reader.meta
+    layout = bind(recipe, meta)
+    arrays = reader.rows(layout.keys, [(0, meta.total_frames)] * len(layout.keys))
+    present = set(reader.annotation_keys)
+    wanted = [*recipe.prompt_roles, *([recipe.span_cutoff] if recipe.span_cutoff else [])]
+    spans = {key: reader.spans(key) if key in present else None for key in wanted}
+    masks = {camera: valid_key(camera_key(camera)) for camera in recipe.cameras}
+    valid = {camera: np.asarray(arrays[mask], bool) for camera, mask in masks.items() if mask in arrays}
+    return Numbers(prepare(arrays, recipe), spans, valid, meta.fps, resolve_embodiment(meta.embodiment)[0])
+
+
+class EpisodeCache:
+    """Open readers and numbers of one process. A pickled copy starts empty and opens again where it is used."""
+
+    def __init__(self, opener: Callable[[], EpisodeStore], recipe: Recipe, *, numbers_bytes: int = NUMBERS_BYTES) -> None:
+        """Remember how to open a store; nothing is opened yet.
+
+        Args:
+            opener: Opens the store; picklable.
+            recipe: What numbers to read.
+            numbers_bytes: Cap of the kept numbers; the last used ones stay.
+        """
+        self._opener = opener
+        self._recipe = recipe
+        self._cap = numbers_bytes
+        self._start_empty()
+
+    def _start_empty(self) -> None:
+        self._store: EpisodeStore | None = None
+        self._readers: OrderedDict[str, EpisodeReader] = OrderedDict()
+        self._numbers: OrderedDict[str, Numbers] = OrderedDict()
+        self._held_bytes = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_opener": self._opener, "_recipe": self._recipe, "_cap": self._cap}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start_empty()
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory of the kept numbers."""
+        return self._held_bytes
+
+    def reader(self, episode: HeadEpisode) -> EpisodeReader:
+        """Return an open reader of exactly the recorded content.
+
+        Raises:
+            EpisodeNotFoundError: It is gone.
+        """
+        if episode.content in self._readers:
+            self._readers.move_to_end(episode.content)
+            return self._readers[episode.content]
+        if self._store is None:
+            self._store = self._opener()
+        reader = self._store.open(episode.episode_id, content=episode.content)
+        self._readers[episode.content] = reader
+        while len(self._readers) > OPEN_READERS:
+            self._readers.popitem(last=False)[1].close()
+        return reader
+
+    def numbers(self, episode: HeadEpisode) -> Numbers:
+        """Return an episode's numbers, read once while they fit."""
+        if episode.content in self._numbers:
+            self._numbers.move_to_end(episode.content)
+            return self._numbers[episode.content]
+        found = read_numbers(self.reader(episode), self._recipe)
+        self._numbers[episode.content] = found
+        self._held_bytes += found.tracks.size_bytes
+        while self._held_bytes > self._cap and len(self._numbers) > 1:
+            self._held_bytes -= self._numbers.popitem(last=False)[1].tracks.size_bytes
+        return found
+
+    def close(self) -> None:
+        """Close every reader and forget the numbers."""
+        for reader in self._readers.values():
+            reader.close()
+        self._start_empty()
