@@ -1,0 +1,19 @@
+"""The Lance copy of a store: four tables, one commit point. The only user of lance, beside the catalog and the parity table."""
+
+from egodata.formats.lance.build import LanceBuild, build_lance
+from egodata.formats.lance.reader import LanceEpisode
+from egodata.formats.lance.store import LanceStore
+from egodata.formats.lance.tables import committed_versions, table_versions
+from egodata.formats.lance.tags import dataset_tag, tag_dataset, tagged_versions
+
+__all__ = [
+    "LanceBuild",
+    "LanceEpisode",
+    "LanceStore",
+    "build_lance",
+    "committed_versions",
+    "dataset_tag",
+    "table_versions",
+    "tag_dataset",
+    "tagged_versions",
+]

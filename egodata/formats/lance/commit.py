@@ -1,0 +1,95 @@
+"""Uncommitted fragments and the commits that make them visible. Why in this order: docs/decisions/004-lance-commit-order.md."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance.fragment import FragmentMetadata, write_fragments
+
+ROWS_PER_FILE = 1 << 20
+
+
+def stage(dataset: lance.LanceDataset, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> list[FragmentMetadata]:
+    """Write rows to data files that no version names yet.
+
+    Args:
+        dataset: The table they are for; its storage version is used.
+        schema: Of the batches; columns that the table has beyond it read as null.
+        batches: In the order in which rows are stored. Taken one at a time.
+    """
+    failure: list[Exception] = []
+    rows = 0
+
+    def watched() -> Iterator[pa.RecordBatch]:
+        nonlocal rows
+        try:
+            for batch in batches:
+                rows += batch.num_rows
+                yield batch
+        except Exception as error:
+            failure.append(error)  # arrow's stream turns it into text; the caller gets the error itself
+            raise
+
+    reader = pa.RecordBatchReader.from_batches(schema, watched())
+    try:
+        fragments = write_fragments(
+            reader, dataset, mode="append", max_rows_per_file=ROWS_PER_FILE, data_storage_version=dataset.data_storage_version
+        )
+    except (OSError, ValueError, RuntimeError):
+        if failure:
+            raise failure[0] from None
+        raise
+    return list(fragments) if rows else []
+
+
+def _without(dataset: lance.LanceDataset, episode_ids: Iterable[str]) -> tuple[list[FragmentMetadata], list[int]]:
+    """Return fragments with those episodes' rows marked as deleted, and the ids of fragments left without a row."""
+    names = pa.array(sorted(set(episode_ids)), pa.string())
+    found = dataset.to_table(columns=["episode_id"], with_row_address=True)
+    addresses = found["_rowaddr"].filter(pc.is_in(found["episode_id"].cast(pa.string()), value_set=names)).to_numpy()
+    owners, offsets = addresses >> 32, addresses & 0xFFFFFFFF
+    changed, gone = [], []
+    for fragment_id in np.unique(owners):
+        left = dataset.get_fragment(int(fragment_id)).delete_rows(offsets[owners == fragment_id].tolist())
+        if left is None:
+            gone.append(int(fragment_id))
+        else:
+            changed.append(left)
+    return changed, gone
+
+
+def replace_episodes(
+    dataset: lance.LanceDataset,
+    episode_ids: Iterable[str],
+    fragments: Sequence[FragmentMetadata],
+    *,
+    properties: Mapping[str, str],
+) -> lance.LanceDataset:
+    """Delete all rows of some episodes and add staged rows, in one commit.
+
+    Args:
+        dataset: The table at its newest version.
+        episode_ids: Whose rows go. Ids without rows are allowed.
+        fragments: From `stage`.
+        properties: Transaction properties of the commit.
+
+    Returns:
+        The table at the new version.
+    """
+    changed, gone = _without(dataset, episode_ids)
+    operation = lance.LanceOperation.Update(removed_fragment_ids=gone, updated_fragments=changed, new_fragments=list(fragments))
+    return commit(dataset, operation, properties=properties)
+
+
+def commit(dataset: lance.LanceDataset, operation: Any, *, properties: Mapping[str, str]) -> lance.LanceDataset:
+    """Commit an operation on a table at its newest version. Every change of a table after its creation goes through here."""
+    transaction = lance.Transaction(dataset.version, operation, transaction_properties=dict(properties))
+    return lance.LanceDataset.commit(dataset, transaction, max_retries=0)
+
+
+def restore(dataset: lance.LanceDataset, version: int) -> lance.LanceDataset:
+    """Make an earlier version the newest content of a table: what a killed build left behind is no longer visible."""
+    return commit(dataset, lance.LanceOperation.Restore(version), properties={})

@@ -1,0 +1,172 @@
+"""All episodes of the Lance copy, at table versions that belong together and do not move under the reader."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import lance
+import pyarrow as pa
+
+from egodata.errors import CorruptEpisodeError, EpisodeNotFoundError, HandleError
+from egodata.formats.lance.positions import episode_rows
+from egodata.formats.lance.reader import LanceEpisode
+from egodata.formats.lance.tables import EPISODES, VIDEO_COLUMN, VIDEOS, Tables, committed_versions, open_tables, table_versions
+from egodata.names import nearest
+from egodata.schema.ids import sorted_ids
+from egodata.schema.layout import StorePaths
+from egodata.video import ChunkCache
+
+
+class LanceStore:
+    """The Lance copy of a store at pinned versions.
+
+    Handles belong to the process that opened them: a pickled copy opens its own, a forked one raises HandleError.
+    """
+
+    def __init__(self, paths: StorePaths, *, versions: Mapping[str, int] | None = None) -> None:
+        """Pin the versions; tables are opened when first needed.
+
+        Args:
+            paths: The store.
+            versions: Version by table name, all four; by default those that the newest `episodes` commit names.
+
+        Raises:
+            NotFoundError: The store has no Lance copy.
+        """
+        self._paths = paths
+        self._given = versions is not None
+        self._versions = dict(table_versions(paths) if versions is None else versions)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        self._tables: Tables | None = None
+        self._rows: dict[str, dict[str, Any]] | None = None
+        self._positions: dict[str, Mapping[str, tuple[int, int]]] = {}
+        self._older: dict[tuple[str, str], LanceStore] = {}
+        self._cache = ChunkCache()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"paths": self._paths, "versions": self._versions, "given": self._given}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self._paths, self._versions, self._given = state["paths"], state["versions"], state["given"]
+        self._forget()
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """Pinned version by table name."""
+        return dict(self._versions)
+
+    @property
+    def cache(self) -> ChunkCache:
+        """Video elements kept for all episodes of this store."""
+        return self._cache
+
+    def episode_ids(self) -> list[str]:
+        """Return the ids at the pinned versions, sorted by UTF-8 bytes."""
+        return sorted_ids(self._episodes())
+
+    def open(self, episode_id: str, *, content: str | None = None) -> LanceEpisode:
+        """Open an episode.
+
+        Where no versions were given and the pinned ones hold another content, older live versions are searched for it.
+
+        Args:
+            episode_id: The episode.
+            content: Content digest that it must have; None takes what is there.
+
+        Raises:
+            EpisodeNotFoundError: No such episode or content.
+        """
+        row = self._episodes().get(episode_id)
+        if row is not None and content in (None, row["content"]):
+            return LanceEpisode(self, episode_id, row["content"])
+        if content is not None and not self._given:
+            older = self._find_older(episode_id, content)
+            if older is not None:
+                return older.open(episode_id, content=content)
+        where = f"store {self._paths.root}: Lance copy at episodes version {self._versions[EPISODES]}"
+        if row is None:
+            raise EpisodeNotFoundError(f"{where}: no episode {episode_id}; {nearest(episode_id, self._episodes())}")
+        raise EpisodeNotFoundError(
+            f"{where}: episode {episode_id} with content {content[:12] if content else content}, got {row['content'][:12]}. "
+            "Build the Lance copy when the zarr episode has that content, or use the dataset that recorded this one."
+        )
+
+    def _find_older(self, episode_id: str, content: str) -> "LanceStore | None":
+        if (episode_id, content) not in self._older:
+            for versions in committed_versions(self._paths):
+                older = LanceStore(self._paths, versions=versions)
+                if older._episodes().get(episode_id, {}).get("content") == content:
+                    self._older[episode_id, content] = older
+                    break
+        return self._older.get((episode_id, content))
+
+    def table(self, name: str) -> lance.LanceDataset:
+        """Return the handle of one table.
+
+        Raises:
+            HandleError: Another process opened it.
+            NotFoundError: The pinned version is gone.
+        """
+        if self._pid != os.getpid():
+            raise HandleError(
+                f"store {self._paths.root}: Lance tables were opened in process {self._pid} and used in its fork {os.getpid()}. "
+                "Start workers by spawn or forkserver."
+            )
+        if self._tables is None:
+            self._tables = open_tables(self._paths, self._versions)
+        return self._tables.handles[name]
+
+    def attributes(self, episode_id: str) -> dict[str, Any]:
+        """Return the row of one episode in the table `episodes`."""
+        return self._episodes()[episode_id]
+
+    def _episodes(self) -> dict[str, dict[str, Any]]:
+        handle = self.table(EPISODES)
+        if self._rows is None:
+            columns = ["episode_id", "content", "n_frames", "annotation_keys", "attributes"]
+            self._rows = {row["episode_id"]: row for row in handle.to_table(columns=columns).to_pylist()}
+        return self._rows
+
+    def positions(self, table: str, episode_id: str) -> tuple[int, int]:
+        """Return the half-open range of an episode's row positions in a table; empty if it has none there."""
+        handle = self.table(table)
+        if table not in self._positions:
+            self._positions[table] = episode_rows(handle, where=f"store {self._paths.root}: Lance table {table}")
+        return self._positions[table].get(episode_id, (0, 0))
+
+    def scan(self, table: str, columns: Sequence[str], start: int, *, rows: int) -> pa.Table:
+        """Return consecutive rows of a table.
+
+        Raises:
+            CorruptEpisodeError: Data of the table is missing or cannot be decoded.
+        """
+        handle = self.table(table)
+        if rows == 0:
+            return handle.schema.empty_table().select(list(columns))
+        try:
+            return handle.to_table(columns=list(columns), offset=start, limit=rows)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise self._corrupt(table, error) from error
+
+    def blob(self, position: int) -> bytes:
+        """Return the video of one row of the table `videos`.
+
+        Raises:
+            CorruptEpisodeError: It is missing or null.
+        """
+        try:
+            data = self.table(VIDEOS).read_blobs(VIDEO_COLUMN, indices=[position])[0][1]
+        except (OSError, ValueError, RuntimeError, IndexError) as error:
+            raise self._corrupt(VIDEOS, error) from error
+        if data is None:
+            raise CorruptEpisodeError(f"store {self._paths.root}: Lance table videos: row {position} is null. Rebuild the Lance copy.")
+        return bytes(data)
+
+    def _corrupt(self, table: str, error: Exception) -> CorruptEpisodeError:
+        text = " ".join(str(error).split())[:200]
+        return CorruptEpisodeError(
+            f"store {self._paths.root}: Lance table {table} version {self._versions[table]} cannot be read ({text}). Rebuild the Lance copy."
+        )

@@ -1,0 +1,209 @@
+"""The four tables: schemas, handles pinned to versions, and what one process may share.
+
+Lance is not fork-safe. The first use records the process; a fork of it is refused, because its inherited threads would never answer.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+
+from egodata.errors import ConflictError, HandleError, NotFoundError
+from egodata.schema.layout import StorePaths
+
+EPISODES, FRAMES, VIDEOS, ANNOTATIONS = "episodes", "frames", "videos", "annotations"
+DATA_TABLES = (VIDEOS, FRAMES, ANNOTATIONS)
+"""Committed in this order, before `episodes`."""
+TABLES = (*DATA_TABLES, EPISODES)
+VIDEO_COLUMN = "video"
+INDEX_CACHE_BYTES = 32 << 20
+METADATA_CACHE_BYTES = 128 << 20
+
+
+def _required(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False)
+
+
+_TEXT, _I32, _I64 = pa.string(), pa.int32(), pa.int64()
+_ID = pa.dictionary(pa.int32(), pa.string())
+
+SCHEMAS: Mapping[str, pa.Schema] = {
+    EPISODES: pa.schema(
+        [
+            *(_required(name, _TEXT) for name in ("episode_id", "recording_id")),
+            _required("episode_index", _I64),
+            *(_required(name, _I64) for name in ("clip_index", "clip_start", "clip_end")),
+            _required("clip_aliased", pa.bool_()),
+            *(_required(name, _TEXT) for name in ("vendor", "dataset", "delivery")),
+            *(pa.field(name, _TEXT) for name in ("operator", "session")),
+            *(_required(name, _TEXT) for name in ("embodiment", "task_name", "task_description")),
+            _required("n_frames", _I64),
+            _required("fps", pa.float64()),
+            *(_required(name, _I64) for name in ("fps_num", "fps_den")),
+            *(_required(name, _TEXT) for name in ("clock", "reference_camera")),
+            pa.field("hand_frame_convention", _TEXT),
+            *(_required(name, pa.list_(_TEXT)) for name in ("cameras", "annotation_keys")),
+            pa.field("calibration", _TEXT),
+            *(_required(name, _TEXT) for name in ("media_digest", "annotations_digest", "calibration_digest", "meta_digest", "content")),
+            *(_required(name, _TEXT) for name in ("schema_version", "attributes")),
+        ]
+    ),
+    FRAMES: pa.schema(
+        [
+            _required("episode_id", _ID),
+            _required("episode_index", _I64),
+            _required("frame_index", _I32),
+            _required("index", _I64),
+            pa.field("timestamp", pa.float64(), nullable=False, metadata={"egodata.unit": "s"}),
+            pa.field("timestamp_ns", _I64, nullable=False, metadata={"egodata.unit": "ns"}),
+        ]
+    ),
+    VIDEOS: pa.schema(
+        [
+            _required("episode_id", _TEXT),
+            _required("camera", _TEXT),
+            *(_required(name, _I32) for name in ("chunk_index", "first_frame", "n_frames")),
+            _required("size_bytes", _I64),
+            _required("sha256", _TEXT),
+            lance.blob_field(VIDEO_COLUMN, nullable=False),
+        ]
+    ),
+    ANNOTATIONS: pa.schema(
+        [
+            *(_required(name, _TEXT) for name in ("episode_id", "key")),
+            _required("span_index", _I32),
+            _required("text", _TEXT),
+            *(_required(name, _I64) for name in ("start", "end")),
+        ]
+    ),
+}
+
+
+@cache
+def _owner_pid() -> int:
+    return os.getpid()
+
+
+@cache
+def _session() -> lance.Session:
+    return lance.Session(index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES)
+
+
+def require_same_process() -> None:
+    """Refuse lance in a fork of a process that has used it.
+
+    Raises:
+        HandleError: Called in such a fork.
+    """
+    if _owner_pid() != os.getpid():
+        raise HandleError(
+            f"lance: used in process {_owner_pid()} and again in its fork {os.getpid()}; lance does not survive a fork. "
+            "Start workers by spawn or forkserver."
+        )
+
+
+def shared_session() -> lance.Session:
+    """Return this process's one lance session, with capped caches."""
+    require_same_process()
+    return _session()
+
+
+def table_path(paths: StorePaths, table: str) -> Path:
+    """Return the folder of a table."""
+    return paths.lance / f"{table}.lance"
+
+
+def open_table(paths: StorePaths, table: str, version: int | str | None = None) -> lance.LanceDataset:
+    """Open a table at a version or tag; the newest without one.
+
+    Raises:
+        NotFoundError: No such table or version.
+    """
+    session = shared_session()
+    path = table_path(paths, table)
+    if not path.is_dir():
+        raise NotFoundError(f"store {paths.root}: no Lance table {table}. Make one with `egodata lance build {paths.root}`.")
+    try:
+        return lance.dataset(path, version=version, session=session)
+    except ValueError as error:
+        raise NotFoundError(f"store {paths.root}: Lance table {table} has no version {version}. It was cleaned up, or never written.") from error
+
+
+def version_property(table: str) -> str:
+    """Return the transaction property of an `episodes` commit that holds another table's version."""
+    return f"egodata.{table}_version"
+
+
+def named_versions(episodes: lance.LanceDataset) -> dict[str, int] | None:
+    """Return the versions of all four tables that belong to one `episodes` version.
+
+    Returns:
+        None if that version was not committed by egodata.
+    """
+    transaction = episodes.read_transaction(episodes.version)
+    properties = (transaction.transaction_properties if transaction else None) or {}
+    if any(version_property(table) not in properties for table in DATA_TABLES):
+        return None
+    return {**{table: int(properties[version_property(table)]) for table in DATA_TABLES}, EPISODES: episodes.version}
+
+
+def committed_versions(paths: StorePaths) -> list[dict[str, int]]:
+    """Return the version sets of every live `episodes` commit, newest first.
+
+    Raises:
+        NotFoundError: The store has no Lance copy.
+    """
+    return list(_walk(open_table(paths, EPISODES)))
+
+
+def _walk(episodes: lance.LanceDataset):  # type: ignore[no-untyped-def]
+    for version in sorted((int(item["version"]) for item in episodes.versions()), reverse=True):
+        found = named_versions(episodes.checkout_version(version))
+        if found is not None:
+            yield found
+
+
+def table_versions(paths: StorePaths) -> dict[str, int]:
+    """Return the versions of all four tables as the newest `episodes` commit names them.
+
+    Raises:
+        NotFoundError: The store has no Lance copy.
+        ConflictError: No version of `episodes` was committed by egodata.
+    """
+    found = next(_walk(open_table(paths, EPISODES)), None)
+    if found is None:
+        raise ConflictError(f"store {paths.root}: no version of the Lance table episodes names the others. Remove lance_v2 and build it again.")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Handles of the four tables at versions that belong together.
+
+    Attributes:
+        handles: By table name.
+    """
+
+    handles: Mapping[str, lance.LanceDataset]
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """Version by table name."""
+        return {name: int(handle.version) for name, handle in self.handles.items()}
+
+
+def open_tables(paths: StorePaths, versions: Mapping[str, int]) -> Tables:
+    """Open all four tables at given versions.
+
+    Raises:
+        NotFoundError: A table or version is not there.
+        ConflictError: A table is not named in `versions`.
+    """
+    lacking = [table for table in TABLES if table not in versions]
+    if lacking:
+        raise ConflictError(f"store {paths.root}: table versions lack {', '.join(lacking)}, got {dict(versions)}. Give all four.")
+    return Tables({table: open_table(paths, table, versions[table]) for table in TABLES})
