@@ -1,0 +1,1 @@
+"""Pictures and files about episodes, made for people."""
