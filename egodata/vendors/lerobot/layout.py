@@ -122,13 +122,17 @@ def _reference(root: Path, options: VendorOptions, listing: Listing, index: int)
         data = root / str(info["data_path"]).format(**parts)
         videos = {camera: root / str(info["video_path"]).format(video_key=camera, **parts) for camera in listing.cameras}
     except (KeyError, IndexError, ValueError) as error:
-        raise InputError(f"meta/info.json: path template {info['data_path']!r} or {info['video_path']!r} cannot be filled ({error!r}).") from error
+        raise InputError(
+            f"meta/info.json: path template {info['data_path']!r} or {info['video_path']!r} cannot be filled ({error!r})."
+        ) from error
     listed = listing.episodes.get(index)
     details = {
         "index": index,
         "data": str(data.relative_to(root)),
         "videos": {camera: str(path.relative_to(root)) for camera, path in videos.items()},
-        "features": {name: info["features"][name] for name in sorted(info["features"]) if info["features"][name].get("dtype") in STATE_DTYPES},
+        "features": {
+            name: info["features"][name] for name in sorted(info["features"]) if info["features"][name].get("dtype") in STATE_DTYPES
+        },
         "fps": float(info["fps"]),
         "robot_type": info.get("robot_type"),
         "listed": None if listed is None else {"length": listed.get("length"), "tasks": list(listed.get("tasks") or [])},
@@ -136,7 +140,5 @@ def _reference(root: Path, options: VendorOptions, listing: Listing, index: int)
     }
     inside = [path for path in (data, *videos.values()) if is_inside(root, path)]
     files = {"media": present(*inside), "annotations": (), "calibration": ()}
-    ref = RecordingRef(
-        episode_id(options.dataset, index), "lerobot", options.dataset, options.delivery, root, files, None, details
-    )
+    ref = RecordingRef(episode_id(options.dataset, index), "lerobot", options.dataset, options.delivery, root, files, None, details)
     return ref, [data, *videos.values()]

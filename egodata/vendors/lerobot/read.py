@@ -47,7 +47,7 @@ def read_recording(ref: RecordingRef, config: LeRobotConfig) -> Drafts:
     stamps = frame_times_ns(np.arange(total), fps)
     cameras = [_match(name, path, scan, stamps) for name, (path, scan) in sorted(scans.items())]
     _check_match(next(camera for camera in cameras if camera.name == reference), fps, config, notes)
-    arrays, features = _joints(table, ref, config, notes, total)
+    arrays, features = _joints(table, ref, config, notes, total=total)
     arrays[TIMESTAMPS], features[TIMESTAMPS] = stamps, timestamps_spec()
     for camera in cameras:
         if camera.name != reference:
@@ -82,14 +82,20 @@ def _check_rows(table: pa.Table, ref: RecordingRef, notes: Notes) -> int:
         notes.refuse(
             "rows-out-of-order",
             f"frame_index: row {first} holds {index[first]}, expected 0, 1, 2, ... A reset, a gap or a second take is not sorted away.",
-            stream="frame_index", expected=str(first), got=str(index[first]),
-        )  # fmt: skip
+            stream="frame_index",
+            expected=str(first),
+            got=str(index[first]),
+        )
     listed = ref.details["listed"]
     if listed is None:
         notes.add("not-listed", "the episode is delivered but not in meta/episodes.jsonl", severity=Severity.INFO)
     elif listed["length"] is not None and listed["length"] != len(index):
-        notes.add("length-differs", f"meta/episodes.jsonl lists {listed['length']} rows, the parquet has {len(index)}; the parquet counts",
-                  expected=str(listed["length"]), got=str(len(index)))  # fmt: skip
+        notes.add(
+            "length-differs",
+            f"meta/episodes.jsonl lists {listed['length']} rows, the parquet has {len(index)}; the parquet counts",
+            expected=str(listed["length"]),
+            got=str(len(index)),
+        )
     return len(index)
 
 
@@ -101,7 +107,9 @@ def _scan_cameras(ref: RecordingRef, config: LeRobotConfig, notes: Notes) -> dic
             notes.refuse("file-missing", f"{relative}: not delivered. Ask for the file.", stream=path.name)
         name = config.cameras.get(feature) or "".join(c if c.isalnum() else "_" for c in feature.rpartition(".")[2].lower())
         if name in found:
-            notes.refuse("camera-twice", f"{feature}: would be camera {name} again. Map it to another name in the vendor config.", stream=feature)
+            notes.refuse(
+                "camera-twice", f"{feature}: would be camera {name} again. Map it to another name in the vendor config.", stream=feature
+            )
         found[name] = (path, scan_video(path))
     if not found:
         notes.refuse("no-camera", "meta/info.json names no feature of dtype video, an episode needs one camera.")
@@ -112,8 +120,13 @@ def _rate(ref: RecordingRef, scan: VideoScan, notes: Notes) -> Fraction:
     declared = standard_rate(Fraction(ref.details["fps"]).limit_denominator(1001))
     measured = standard_rate(scan.fps)
     if declared != measured:
-        notes.add("fps-declared", f"meta/info.json says {float(declared):g} fps, the video's pts give {float(measured):g}; the pts count",
-                  stream="fps", expected=str(declared), got=str(measured))  # fmt: skip
+        notes.add(
+            "fps-declared",
+            f"meta/info.json says {float(declared):g} fps, the video's pts give {float(measured):g}; the pts count",
+            stream="fps",
+            expected=str(declared),
+            got=str(measured),
+        )
     return measured
 
 
@@ -121,11 +134,15 @@ def _trim(rows: int, scan: VideoScan, config: LeRobotConfig, notes: Notes) -> in
     frames = scan.frames
     if abs(rows - frames) > config.trim_tail_frames:
         notes.refuse(
-            "frame-count", f"{rows} rows but {frames} video frames: more than {config.trim_tail_frames} apart. Ask for the video again.",
-            expected=str(rows), got=str(frames),
-        )  # fmt: skip
+            "frame-count",
+            f"{rows} rows but {frames} video frames: more than {config.trim_tail_frames} apart. Ask for the video again.",
+            expected=str(rows),
+            got=str(frames),
+        )
     if rows != frames:
-        notes.add("tail-trimmed", f"{rows} rows and {frames} video frames: the episode ends at the shorter", expected=str(rows), got=str(frames))
+        notes.add(
+            "tail-trimmed", f"{rows} rows and {frames} video frames: the episode ends at the shorter", expected=str(rows), got=str(frames)
+        )
     return min(rows, frames)
 
 
@@ -142,15 +159,16 @@ def _check_match(camera: _Camera, fps: Fraction, config: LeRobotConfig, notes: N
             "frame-match",
             f"{camera.path.name}: {len(far)} of {len(camera.rows)} rows have no frame within {limit_ns / 1e6:.1f} ms, first row {far[0]}. "
             "Ask for the video again.",
-            stream=camera.path.name, frames=(int(far[0]), int(far[-1]) + 1),
-        )  # fmt: skip
+            stream=camera.path.name,
+            frames=(int(far[0]), int(far[-1]) + 1),
+        )
 
 
 def _aligned_camera(camera: _Camera, fps: Fraction, arrays: dict[str, NDArray[Any]], features: dict[str, FeatureSpec]) -> None:
     key = camera_key(camera.name)
     arrays[f"{key}_source_row"] = camera.rows.astype(np.int32)
     features[f"{key}_source_row"] = FeatureSpec("int32", (), unit="frame")
-    arrays[valid_key(key)] = camera.distance_ns <= float(Fraction(10**9) / fps)
+    arrays[valid_key(key)] = np.asarray(camera.distance_ns <= float(Fraction(10**9) / fps), np.bool_)
     features[valid_key(key)] = mask_spec()
 
 
@@ -160,12 +178,13 @@ def _names(feature: dict[str, Any], width: int) -> tuple[str, ...]:
         names = names[0]
     if isinstance(names, dict) and len(names) == 1:
         names = next(iter(names.values()))
-    usable = isinstance(names, list) and len(names) == width and all(isinstance(name, str) for name in names)
-    return tuple(names) if usable else tuple(f"joint_{i}" for i in range(width))
+    if isinstance(names, list) and len(names) == width and all(isinstance(name, str) for name in names):
+        return tuple(names)
+    return tuple(f"joint_{i}" for i in range(width))
 
 
 def _joints(
-    table: pa.Table, ref: RecordingRef, config: LeRobotConfig, notes: Notes, total: int
+    table: pa.Table, ref: RecordingRef, config: LeRobotConfig, notes: Notes, *, total: int
 ) -> tuple[dict[str, NDArray[Any]], dict[str, FeatureSpec]]:
     arrays: dict[str, NDArray[Any]] = {}
     features: dict[str, FeatureSpec] = {}
@@ -175,12 +194,16 @@ def _joints(
             continue
         values = np.stack([np.atleast_1d(row) for row in table[column].to_numpy()[:total]])
         joints, error = cast_float32(values)
-        valid = np.isfinite(joints).all(axis=1)
+        valid: NDArray[np.bool_] = np.asarray(np.isfinite(joints).all(axis=1), np.bool_)
         joints[~valid] = np.nan
         if not valid.all():
             bad = np.flatnonzero(~valid)
-            notes.add("rows-invalid", f"{column}: {len(bad)} of {total} rows hold NaN or infinity, first row {bad[0]}; masked",
-                      stream=key, frames=(int(bad[0]), int(bad[-1]) + 1))  # fmt: skip
+            notes.add(
+                "rows-invalid",
+                f"{column}: {len(bad)} of {total} rows hold NaN or infinity, first row {bad[0]}; masked",
+                stream=key,
+                frames=(int(bad[0]), int(bad[-1]) + 1),
+            )
         arrays[key], arrays[valid_key(key)] = joints, valid
         features[key] = FeatureSpec("float32", joints.shape[1:], _names(ref.details["features"].get(column, {}), joints.shape[1]))
         features[valid_key(key)] = mask_spec()
@@ -194,8 +217,12 @@ def _check_stamps(table: pa.Table, ref: RecordingRef, notes: Notes) -> None:
     error = np.abs(given - given[0] - np.arange(len(given)) / ref.details["fps"])
     worst = int(error.argmax())
     if error[worst] > TIMESTAMP_TOLERANCE_S + given[worst] * 2.0**-23:
-        notes.add("timestamp-differs", f"timestamp: row {worst} is {error[worst] * 1e3:.1f} ms from frame_index / fps; frame_index counts",
-                  stream="timestamp", frames=(worst, worst + 1))  # fmt: skip
+        notes.add(
+            "timestamp-differs",
+            f"timestamp: row {worst} is {error[worst] * 1e3:.1f} ms from frame_index / fps; frame_index counts",
+            stream="timestamp",
+            frames=(worst, worst + 1),
+        )
 
 
 def _meta(
@@ -210,9 +237,23 @@ def _meta(
     if len(tasks) > 1:
         extra["tasks"] = tasks
     return EpisodeMeta(
-        episode_id=ref.id, recording_id=ref.id, clip=Clip(0, 0, total, aliased=False),
-        vendor="lerobot", dataset=ref.dataset, delivery=ref.delivery, operator=None, session=None, embodiment="joint_robot",
-        task_name=tasks[0] if tasks else ref.dataset, task_description="; ".join(tasks),
-        total_frames=total, fps=fps, clock="frame0", reference_camera=reference, hand_frame_convention=None,
-        features=features, provenance=dict(notes.counts), extra=extra,
-    )  # fmt: skip
+        episode_id=ref.id,
+        recording_id=ref.id,
+        clip=Clip(0, 0, total, aliased=False),
+        vendor="lerobot",
+        dataset=ref.dataset,
+        delivery=ref.delivery,
+        operator=None,
+        session=None,
+        embodiment="joint_robot",
+        task_name=tasks[0] if tasks else ref.dataset,
+        task_description="; ".join(tasks),
+        total_frames=total,
+        fps=fps,
+        clock="frame0",
+        reference_camera=reference,
+        hand_frame_convention=None,
+        features=features,
+        provenance=dict(notes.counts),
+        extra=extra,
+    )

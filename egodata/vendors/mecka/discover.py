@@ -1,0 +1,150 @@
+"""Find recordings in a Mecka delivery: one folder each, with an episode JSON that names the files beside it."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from egodata.errors import InputError
+from egodata.findings import Finding, Severity
+from egodata.schema.ids import EPISODE_ID
+from egodata.vendors.base import Discovery, RecordingRef, Refused, VendorOptions
+from egodata.vendors.files import entry_name, is_inside, present
+
+FILES = {
+    "video": "video.mp4",
+    "hands": "hands.csv",
+    "egomotion": "egomotion.txt",
+    "frames": "frames.csv",
+    "annotations": "annotations.csv",
+    "intrinsics": "intrinsics.json",
+}
+PART_OF = {"annotations": "annotations", "intrinsics": "calibration"}
+
+
+def discover(delivery: Path, options: VendorOptions) -> Discovery:
+    """List the recordings of a delivery; a folder without any of Mecka's files is not one.
+
+    Raises:
+        InputError: The delivery is not a folder, or holds no recording.
+    """
+    if not delivery.is_dir():
+        raise InputError(f"delivery {delivery}: not a folder. Point RAW at the folder that holds one folder per recording.")
+    recordings, refused = [], []
+    for folder in sorted((path for path in delivery.iterdir() if path.is_dir()), key=lambda path: path.name.encode()):
+        found = _recording(delivery, folder, options)
+        if isinstance(found, Refused):
+            refused.append(found)
+        elif found is not None:
+            recordings.append(found)
+    if not recordings and not refused:
+        raise InputError(
+            f"delivery {delivery}: no recordings. Expected a folder per recording with <id>.json, hands.csv, egomotion.txt, a video."
+        )
+    return Discovery(tuple(sorted(recordings, key=lambda ref: ref.id.encode())), (), tuple(refused))
+
+
+def _recording(delivery: Path, folder: Path, options: VendorOptions) -> RecordingRef | Refused | None:
+    if not is_inside(delivery, folder):
+        return _refused(
+            delivery,
+            folder,
+            options,
+            ("path-escape", f"{folder.name}: leads out of the delivery by a link, not followed. Deliver the folder itself."),
+        )
+    if not _looks_like_one(folder):
+        return None
+    path, value = episode_json(folder)
+    if path is None or value is None:
+        names = ", ".join(sorted(found.name for found in folder.glob("*.json"))) or "none"
+        return _refused(
+            delivery,
+            folder,
+            options,
+            ("episode-json", f"no readable episode JSON with id and urls (JSON files here: {names}). Ask for it again."),
+        )
+    identity = value["id"]
+    if not isinstance(identity, str) or not EPISODE_ID.fullmatch(identity):
+        return _refused(
+            delivery,
+            folder,
+            options,
+            ("id-invalid", f"{path.name}: id {str(identity)[:60]!r}, expected 1 to 96 of A-Z a-z 0-9 _ -. Ask for another id."),
+        )
+    files = recording_files(folder, path, value)
+    for file in files.values():
+        if not is_inside(delivery, file):
+            return _refused(
+                delivery,
+                folder,
+                options,
+                ("path-escape", f"{file.name}: leads out of the delivery by a link, not followed. Deliver the file itself."),
+            )
+    parts: dict[str, list[Path]] = {"media": [path], "annotations": [], "calibration": []}
+    for kind, file in files.items():
+        parts[PART_OF.get(kind, "media")].extend(present(file))
+    operator = value.get("user_id")
+    return RecordingRef(
+        identity,
+        "mecka",
+        options.dataset,
+        options.delivery,
+        delivery,
+        {part: tuple(paths) for part, paths in parts.items()},
+        operator if isinstance(operator, str) and operator else None,
+    )
+
+
+def _looks_like_one(folder: Path) -> bool:
+    names = {path.name for path in folder.iterdir()}
+    return bool(names & {*FILES.values()}) or any(name.endswith((".json", "_video.mp4")) for name in names)
+
+
+def _refused(delivery: Path, folder: Path, options: VendorOptions, why: tuple[str, str]) -> Refused:
+    name = folder.name if EPISODE_ID.fullmatch(folder.name) else f"unnamed-{hashlib.sha256(folder.name.encode()).hexdigest()[:12]}"
+    ref = RecordingRef(name, "mecka", options.dataset, options.delivery, delivery, {"media": (), "annotations": (), "calibration": ()})
+    code, message = why
+    return Refused(ref, (Finding(code, Severity.ERROR, name, f"folder {folder.name}: {message}"),))
+
+
+def episode_json(folder: Path) -> tuple[Path | None, dict[str, Any] | None]:
+    """Find a folder's episode JSON: ``<folder>.json``, or the only ``*.json`` there that has `id` and `urls`.
+
+    Returns:
+        Its path and object (the first element where the file holds a list), or (None, None).
+    """
+    named = folder / f"{folder.name}.json"
+    if (value := _episode(named)) is not None:
+        return named, value
+    candidates = [(path, value) for path in sorted(folder.glob("*.json")) if (value := _episode(path)) is not None]
+    return candidates[0] if len(candidates) == 1 else (None, None)
+
+
+def _episode(path: Path) -> dict[str, Any] | None:
+    if not path.is_file() or not is_inside(path.parent, path):
+        return None
+    try:
+        value = json.loads(path.read_text("utf-8-sig"))
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        return None
+    if isinstance(value, list) and value:
+        value = value[0]
+    return value if isinstance(value, dict) and "id" in value and isinstance(value.get("urls"), dict) else None
+
+
+def recording_files(folder: Path, json_path: Path, value: Mapping[str, Any]) -> dict[str, Path]:
+    """Return the path of each kind of file, whether it exists or not; nothing is downloaded.
+
+    The video is ``<id>_video.mp4`` if there, then what the URL names, then ``video.mp4``; others are what the URL names,
+    then the usual name.
+    """
+    out = {}
+    for kind, usual in FILES.items():
+        url = value["urls"].get(kind)
+        named = entry_name(url) if isinstance(url, str) else None
+        wanted = [f"{value['id']}_video.mp4"] if kind == "video" else []
+        wanted += [named] if named else []
+        paths = [folder / name for name in (*wanted, usual) if name != json_path.name]
+        out[kind] = next((path for path in paths if path.is_file()), paths[0])
+    return out
