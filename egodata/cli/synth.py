@@ -33,11 +33,12 @@ def synth(out: Path, **options: object) -> None:
     The same call again writes nothing; more --episodes adds; without --fault it repairs.
     """
     given = {name: value for name, value in options.items() if name in ("operators", "episodes", "seed", "fps")}
-    world = WorldOptions(**given, size=_size(str(options["size"])), fault=",".join(options["fault"]) or None)  # type: ignore[arg-type, call-overload]
+    world = WorldOptions(**given, size=_size(str(options["size"])), fault=",".join(options["fault"]) or None)  # type: ignore[arg-type]
     with ConsoleProgress() as progress:
         summary = write_delivery(out, world, progress)
     state = f"{len(summary.written)} written, {len(summary.episodes) - len(summary.written)} there already"
     echo(f"{out}: {len(summary.episodes)} recordings ({state}), {summary.frames} frames")
-    echo(f"{len(summary.operators)} operators, {summary.sessions} sessions, {summary.annotated} annotated; ground truth in {out}/ground_truth")
+    people = f"{len(summary.operators)} operators, {summary.sessions} sessions"
+    echo(f"{people}, {summary.annotated} annotated; ground truth in {out}/ground_truth")
     for episode, name in summary.faults.items():
         echo(f"fault in {episode}: {name}, {FAULTS[name].description}")

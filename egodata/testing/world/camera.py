@@ -22,7 +22,7 @@ VENDOR_DISTORTION = (0.05324, -0.03083, 0.00722, 0.00023)
 _LOOK_AHEAD_S = 0.18
 _LOOK_S = 0.5
 _HEAD_X_M = -0.05
-_CENTRE = (0.37, 0.0)
+_CENTRE = (0.35, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 import cv2
@@ -23,13 +24,16 @@ _MARKER: Colour = (252, 252, 248)
 _FACES = ((0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3))
 _FACE_LIGHT = (0.70, 0.84, 0.66, 0.80, 0.5, 1.0)
 _SHADOW_STEP = 4
+_CIRCLE = np.array([(np.cos(turn), np.sin(turn)) for turn in np.arange(16) * np.pi / 8])
+_FARTHEST_SLANT = 1.55
+_BEYOND_SIZES = 1.5
 
 
 class Camera(Protocol):
     """What projects world points."""
 
-    def __call__(self, points_m: Array) -> tuple[Array, Array]:
-        """Return pixels (N, 2) and depths (N,) of points (N, 3)."""
+    def project(self, points_m: Array) -> tuple[Array, Array, Array]:
+        """Return pixels (N, 2), depths (N,) in metres and slants (N,), the tangents of the angle to the axis, of points (N, 3)."""
         ...
 
     @property
@@ -68,16 +72,14 @@ def _shade(colour: Colour, light: float) -> Colour:
 
 
 def _fixed(points_px: Array) -> NDArray[np.int32]:
-    return np.round(np.asarray(points_px) * 2**_SHIFT).astype(np.int32)
+    return np.asarray(np.round(np.asarray(points_px) * 2**_SHIFT), np.int32)
 
 
 def _outline(points_px: Array, radius_px: Array) -> Array:
     """Return the convex outline (M, 2) of discs."""
     if not radius_px.any():
         return points_px
-    turns = np.linspace(0, 2 * np.pi, 20, endpoint=False)
-    circle = np.stack([np.cos(turns), np.sin(turns)], -1)
-    around = (points_px[:, None] + radius_px[:, None, None] * circle).reshape(-1, 2).astype(np.float32)
+    around = (points_px[:, None] + radius_px[:, None, None] * _CIRCLE).reshape(-1, 2).astype(np.float32)
     return np.asarray(cv2.convexHull(around)[:, 0], np.float64)
 
 
@@ -100,7 +102,7 @@ def box_shape(camera: Camera, world_T_box: Array, *, size_m: float, colour: Colo
     """Return the faces of a cube that the camera sees, each with its light."""
     corners = 0.5 * size_m * np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], np.float64)
     world = transform_points(world_T_box, corners)
-    pixels, depths = camera(world)
+    pixels, depths, _ = camera.project(world)
     centre = world.mean(axis=0)
     depth = float(depths.mean())
     shapes = []
@@ -114,11 +116,18 @@ def box_shape(camera: Camera, world_T_box: Array, *, size_m: float, colour: Colo
 
 def sleeve_shape(camera: Camera, points_m: Array, *, colour: Colour) -> Shape:
     """Return the forearm's sleeve along points (N, 3) from the wrist to the elbow, as far as the camera sees it."""
-    pixels, depths = camera(points_m)
-    seen = depths > 0.10
-    seen &= np.cumprod(seen).astype(bool)
-    radius = camera.focal_px * _SLEEVE_RADIUS_M / depths[seen]
-    return Shape(float(depths[seen].max(initial=0.0)), pixels[seen], radius, colour, _shade(colour, 0.7))
+    pixels, depths, slant = camera.project(points_m)
+    seen = np.cumprod((depths > 0.05) & (slant < _FARTHEST_SLANT)).astype(bool)
+    pixels, radius = pixels[seen], camera.focal_px * _SLEEVE_RADIUS_M / depths[seen]
+    if len(pixels) > 1:
+        onward = pixels[-1] + _BEYOND_SIZES * camera.focal_px * _unit(pixels[-1] - pixels[-2])
+        pixels, radius = np.vstack([pixels, onward]), np.append(radius, radius[-1])
+    return Shape(float(depths[seen].max(initial=0.0)), pixels, radius, colour, _shade(colour, 0.7))
+
+
+def _unit(vector: Array) -> Array:
+    unit: Array = vector / max(float(np.linalg.norm(vector)), 1e-9)
+    return unit
 
 
 def hand_shapes(camera: Camera, points_m: Array, *, skin: Colour, scale: float, markers: bool) -> list[Shape]:
@@ -131,7 +140,7 @@ def hand_shapes(camera: Camera, points_m: Array, *, skin: Colour, scale: float, 
         scale: Size of the hand.
         markers: Whether to add the dots.
     """
-    pixels, depths = camera(points_m)
+    pixels, depths, _ = camera.project(points_m)
     per_m = camera.focal_px * scale / depths
     edge = _shade(skin, 0.66)
     palm = list(_PALM)
@@ -139,7 +148,7 @@ def hand_shapes(camera: Camera, points_m: Array, *, skin: Colour, scale: float, 
     shapes = [Shape(float(depths[palm].mean()), pixels[palm], widths, skin, edge)]
     for finger in _FINGERS:
         radii = _JOINT_RADIUS_M[5 - len(finger) :]
-        for bone, (near, far) in enumerate(zip(finger, finger[1:], strict=False)):
+        for bone, (near, far) in enumerate(pairwise(finger)):
             ends = [near, far]
             light = 1.0 - 0.05 * bone
             depth = float(depths[ends].mean())

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-
 from egodata.errors import InputError
 from egodata.names import nearest
 from egodata.testing.world.mecka import decimal_seconds, recording_files
@@ -109,5 +108,3 @@ def parse_faults(text: str | None, *, episodes: int) -> dict[int, str]:
 def break_recording(folder: Path, episode: SimulatedEpisode, name: str) -> None:
     """Apply one fault to a finished recording."""
     FAULTS[name].apply(folder, episode)
-
-

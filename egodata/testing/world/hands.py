@@ -15,7 +15,7 @@ SIDE_SIGN = {"left": -1.0, "right": 1.0}
 _KNUCKLES = np.array([[-0.026, 0.0, 0.092], [0.0, 0.0, 0.096], [0.022, 0.002, 0.089], [0.042, 0.0, 0.078]])
 _BONES = np.array([[0.043, 0.026, 0.022], [0.047, 0.030, 0.024], [0.043, 0.028, 0.023], [0.034, 0.021, 0.019]])
 _SPREAD = np.radians([-6.0, 0.0, 6.0, 13.0])
-_OPEN = np.radians([[16.0, 18.0, 10.0], [15.0, 18.0, 10.0], [16.0, 20.0, 12.0], [18.0, 22.0, 12.0]])
+_OPEN = np.radians([[4.0, 10.0, 6.0], [3.0, 9.0, 6.0], [4.0, 11.0, 7.0], [6.0, 13.0, 8.0]])
 _CLOSED = np.radians([[42.0, 30.0, 18.0], [44.0, 32.0, 18.0], [50.0, 40.0, 24.0], [56.0, 46.0, 26.0]])
 _THUMB_BASE = np.array([-0.028, 0.010, 0.028])
 _THUMB_BONES = np.array([0.042, 0.034, 0.028])
@@ -48,7 +48,8 @@ def hand_keypoints(grasp: Array, *, side: str, scale: float) -> Array:
     for bone in range(3):
         points[:, 6 + bone :: 4] = joints[:, :, bone]
     points[..., 0] *= SIDE_SIGN[side]
-    return points * scale
+    sized: Array = points * scale
+    return sized
 
 
 def pinch_point(*, side: str, scale: float) -> Array:
@@ -60,4 +61,5 @@ def pinch_point(*, side: str, scale: float) -> Array:
 
 def hand_rotation_from_angles(angles_rad: Array) -> Array:
     """Turn (..., 3) yaw, pitch (fingers down), roll into world rotations (..., 3, 3) of the hand's coordinate frame."""
-    return matrix_from_zyx(angles_rad[..., 0], angles_rad[..., 1], angles_rad[..., 2]) @ PALM_DOWN
+    rotation: Array = matrix_from_zyx(angles_rad[..., 0], angles_rad[..., 1], angles_rad[..., 2]) @ PALM_DOWN
+    return rotation

@@ -116,7 +116,10 @@ def annotated_spans(episode: SimulatedEpisode) -> list[tuple[str, str, int, int]
     steps = [*episode.steps, Step(episode.task, 0.0, episode.times_s[-1] + 1.0)]
     roles = ["subtask"] * len(episode.steps) + ["task"]
     times_ns = np.round(episode.times_s * _NS).astype(np.int64)
-    spans = [(role, s.text, frame_at(times_ns, int(s.start_s * _NS)), frame_at(times_ns, int(s.end_s * _NS))) for role, s in zip(roles, steps, strict=True)]
+    spans = [
+        (role, s.text, frame_at(times_ns, int(s.start_s * _NS)), frame_at(times_ns, int(s.end_s * _NS)))
+        for role, s in zip(roles, steps, strict=True)
+    ]
     return [span for span in spans if span[2] < span[3]]
 
 

@@ -31,7 +31,8 @@ class Move:
 def minimum_jerk(share: Array) -> Array:
     """Map 0..1 to 0..1 with zero speed and acceleration at both ends; values outside are held."""
     s = np.clip(share, 0.0, 1.0)
-    return s**3 * (10 - 15 * s + 6 * s**2)
+    eased: Array = s**3 * (10 - 15 * s + 6 * s**2)
+    return eased
 
 
 def follow(moves: Sequence[Move], start: Sequence[float], times_s: Array) -> Array:
@@ -63,4 +64,5 @@ def sway(rng: np.random.Generator, times_s: Array, *, amplitude: Sequence[float]
     periods = period_s * rng.uniform(0.5, 1.6, (3, len(scale)))
     phases = rng.uniform(0, 2 * np.pi, (3, len(scale)))
     waves = np.sin(2 * np.pi * times_s[:, None, None] / periods + phases)
-    return waves.mean(axis=1) * scale
+    wobble: Array = waves.mean(axis=1) * scale
+    return wobble

@@ -12,7 +12,7 @@ from egodata.testing.world.layout import Cube, Layout
 from egodata.testing.world.motion import Move
 from egodata.testing.world.options import MAX_FRAMES, MIN_FRAMES
 
-REST_GRASP = 0.3
+REST_GRASP = 0.15
 _REST_Z_M = 0.085
 _SHOULDER = (-0.15, 0.17)
 _NOMINAL_FPS = 30
@@ -88,7 +88,11 @@ def make_plan(rng: np.random.Generator, operator: Operator, layout: Layout) -> P
     """Plan an episode of an operator on a layout."""
     rest = {side: _rest(operator, side) for side in SIDES}
     names = [cube.colour for cube in layout.cubes]
-    task = f"move the {names[0]} cube to the {names[0]} zone" if len(names) == 1 else f"move the {names[0]} cube and the {names[1]} cube to their zones"
+    task = (
+        f"move the {names[0]} cube to the {names[0]} zone"
+        if len(names) == 1
+        else f"move the {names[0]} cube and the {names[1]} cube to their zones"
+    )
     plan = Plan(rest, {s: [] for s in SIDES}, {s: [] for s in SIDES}, [], [], [], task, 0.0)
     clock, last = rng.uniform(0.08, 0.2), 0.0
     for cube in layout.cubes:

@@ -36,7 +36,7 @@ class Scene:
 def make_scene(episode: SimulatedEpisode) -> Scene:
     """Prepare an episode for drawing."""
     top = paint_table(episode.session, episode.layout, width_px=episode.size[0])
-    return Scene(episode, top, pixel_rays(episode.k, episode.size))
+    return Scene(episode, top, pixel_rays(episode.size))
 
 
 def render_frame(scene: Scene, frame: int, *, markers: bool = True) -> Image:
@@ -56,8 +56,9 @@ def render_frame(scene: Scene, frame: int, *, markers: bool = True) -> Image:
     picture = view_table(scene.top, scene.rays, pose)
     shade_shadows(picture, _shadows(camera, episode, frame))
     shapes: list[Shape] = []
+    still = np.zeros(())
     for cube, centres, yaws in zip(episode.layout.cubes, episode.cubes_m, episode.cubes_yaw_rad, strict=True):
-        world_T_cube = compose(matrix_from_zyx(yaws[frame], np.float64(0), np.float64(0)), centres[frame])
+        world_T_cube = compose(matrix_from_zyx(yaws[frame], still, still), centres[frame])
         shapes.extend(box_shape(camera, world_T_cube, size_m=CUBE_M, colour=COLOURS[cube.colour]))
     for hand in range(2):
         points = episode.keypoints_m[frame, hand]
@@ -81,10 +82,12 @@ class _Projector:
     camera_T_world: Array
     k: Array
 
-    def __call__(self, points_m: Array) -> tuple[Array, Array]:
-        """Return pixels (N, 2) and depths (N,) in metres of world points (N, 3)."""
+    def project(self, points_m: Array) -> tuple[Array, Array, Array]:
+        """Return pixels (N, 2), depths (N,) in metres and slants (N,), the tangents of the angle to the axis, of points (N, 3)."""
         seen = transform_points(self.camera_T_world, points_m)
-        return project(seen, self.k, VENDOR_DISTORTION), seen[:, 2]
+        depths = seen[:, 2]
+        slant = np.hypot(seen[:, 0], seen[:, 1]) / np.where(depths > 0, depths, np.nan)
+        return project(seen, self.k, VENDOR_DISTORTION), depths, slant
 
     @property
     def focal_px(self) -> float:
@@ -120,4 +123,4 @@ def _drop(camera: _Projector, points_m: Array) -> Array:
     height = np.maximum(points_m[:, 2:], 0.0)
     ground = np.concatenate([points_m[:, :2] + height * (0.22, -0.28), np.zeros((len(points_m), 1))], axis=1)
     hull = cv2.convexHull(ground[:, :2].astype(np.float32))[:, 0]
-    return camera(np.concatenate([hull, np.zeros((len(hull), 1))], axis=1))[0]
+    return camera.project(np.concatenate([hull, np.zeros((len(hull), 1))], axis=1))[0]

@@ -1,6 +1,7 @@
 """The table top as a picture: grain, rim and the coloured zones, mapped into the camera by ray casting."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import cv2
@@ -8,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egodata.geometry.rotation import Array
-from egodata.testing.world.camera import VENDOR_DISTORTION
+from egodata.testing.world.camera import VENDOR_DISTORTION, intrinsics
 from egodata.testing.world.habits import Session
 from egodata.testing.world.layout import COLOURS, ZONE_M, Layout
 
 Image = NDArray[np.uint8]
-_ORIGIN_M = (-0.35, -1.25)
-_EXTENT_M = (2.0, 2.5)
-_TABLE_M = ((-0.25, -0.72), (0.86, 0.72))
-_PX_PER_M_AT_640 = 560.0
+_ORIGIN_YX_M = (-1.25, -0.35)
+_EXTENT_YX_M = (2.5, 2.0)
+_TABLE_YX_M = ((-0.72, -0.25), (0.72, 0.86))
+_PX_PER_M_AT_640 = 520.0
 _SHIFT = 4
 
 
@@ -25,7 +26,7 @@ class TableTop:
     """A picture of the plane z = 0.
 
     Attributes:
-        picture: (H, W, 3) uint8 RGB; columns along world X, rows along world Y.
+        picture: (H, W, 3) uint8 RGB; columns along world Y, rows along world X, so that scan lines lie close in memory.
         px_per_m: Scale.
         floor: Colour outside.
     """
@@ -44,27 +45,28 @@ def paint_table(session: Session, layout: Layout, *, width_px: int) -> TableTop:
         width_px: Width of the video, which decides the picture's resolution.
     """
     scale = _PX_PER_M_AT_640 * max(width_px, 320) / 640
-    columns, rows = (round(metres * scale) for metres in _EXTENT_M)
+    columns, rows = (round(metres * scale) for metres in _EXTENT_YX_M)
     rng = np.random.default_rng(session.grain)
     picture = np.empty((rows, columns, 3), np.float32)
     picture[:] = session.floor
-    picture += _noise(rng, rows, columns, cell_m=(0.12, 0.012), scale=scale)[..., None] * 7
-    (x0, y0), (x1, y1) = (_pixels(np.array(corner), scale) for corner in _TABLE_M)
+    picture += _noise(rng, rows, columns, cell_m=(0.012, 0.12), scale=scale)[..., None] * 7
+    (x0, y0), (x1, y1) = ((np.array(corner) - _ORIGIN_YX_M) * scale - 0.5 for corner in _TABLE_YX_M)
     top = np.s_[int(y0) : int(y1), int(x0) : int(x1)]
     shape = picture[top].shape[:2]
     picture[top] = session.table
-    picture[top] += _noise(rng, *shape, cell_m=(0.006, 0.22), scale=scale)[..., None] * 9
+    picture[top] += _noise(rng, *shape, cell_m=(0.22, 0.006), scale=scale)[..., None] * 9
     picture[top] += _noise(rng, *shape, cell_m=(0.3, 0.3), scale=scale)[..., None] * 8
     picture = np.clip(picture * session.light, 0, 255).astype(np.uint8)
+    red, green, blue = (int(session.light * c) for c in session.floor)
     rim = tuple(int(0.62 * c) for c in session.table)
     cv2.rectangle(picture, (int(x0), int(y0)), (int(x1), int(y1)), rim, max(2, round(0.012 * scale)), cv2.LINE_AA)
     for zone in layout.zones:
         _paint_zone(picture, zone.centre_m, COLOURS[zone.colour], scale=scale)
-    return TableTop(picture, scale, tuple(int(session.light * c) for c in session.floor))
+    return TableTop(picture, scale, (red, green, blue))
 
 
 def _pixels(point_m: Array, scale: float) -> Array:
-    pixels: Array = (point_m[:2] - _ORIGIN_M) * scale - 0.5
+    pixels: Array = (point_m[1::-1] - _ORIGIN_YX_M) * scale - 0.5
     return pixels
 
 
@@ -85,13 +87,16 @@ def _paint_zone(picture: Image, centre_m: Array, colour: tuple[int, int, int], *
         cv2.polylines(picture, [outline], True, shade, max(1, round(2 * radius * scale)), cv2.LINE_AA, _SHIFT)
 
 
-def pixel_rays(k: Array, size: tuple[int, int]) -> NDArray[np.float32]:
-    """Return the ray (x, y, 1) through every pixel (H, W, 3), OpenCV axes, lens distortion undone."""
+@lru_cache(maxsize=2)
+def pixel_rays(size: tuple[int, int]) -> NDArray[np.float32]:
+    """Return the ray (x, y, 1) through every pixel (H, W, 3), OpenCV axes, lens distortion undone; read-only and kept."""
     grid = np.stack(np.meshgrid(np.arange(size[0]), np.arange(size[1])), -1).reshape(-1, 1, 2).astype(np.float64)
     criteria = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 40, 1e-10)
-    plane = cv2.undistortPoints(grid, k, np.array(VENDOR_DISTORTION), None, None, None, criteria)
+    plane = cv2.undistortPoints(grid, intrinsics(size), np.array(VENDOR_DISTORTION), None, None, None, criteria)
     rays = np.concatenate([plane[:, 0], np.ones((len(plane), 1))], axis=1)
-    return rays.reshape(size[1], size[0], 3).astype(np.float32)
+    field = rays.reshape(size[1], size[0], 3).astype(np.float32)
+    field.setflags(write=False)
+    return field
 
 
 def view_table(top: TableTop, rays: NDArray[np.float32], world_T_head: Array) -> Image:
@@ -108,8 +113,10 @@ def view_table(top: TableTop, rays: NDArray[np.float32], world_T_head: Array) ->
     rotation, origin = world_T_head[:3, :3], world_T_head[:3, 3]
     down = rotation[2]
     rows: list[Any] = [
-        (origin[axis] - _ORIGIN_M[axis]) * top.px_per_m * down - origin[2] * top.px_per_m * rotation[axis] - 0.5 * down for axis in (0, 1)
+        (origin[axis] - start) * top.px_per_m * down - origin[2] * top.px_per_m * rotation[axis] - 0.5 * down
+        for axis, start in zip((1, 0), _ORIGIN_YX_M, strict=True)
     ]
     homogeneous = cv2.transform(rays, np.stack([*rows, down]).astype(np.float32))
     where = cv2.convertPointsFromHomogeneous(homogeneous.reshape(-1, 1, 3)).reshape(*rays.shape[:2], 2)
-    return np.asarray(cv2.remap(top.picture, where, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT, borderValue=top.floor), np.uint8)
+    remap: Any = cv2.remap  # its stubs do not know that one map of two channels comes with None
+    return np.asarray(remap(top.picture, where, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT, borderValue=top.floor), np.uint8)
