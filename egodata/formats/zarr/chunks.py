@@ -1,0 +1,146 @@
+"""Stored bytes of one array, decoded directly: the shard of a numeric array, the elements of a variable-length one.
+
+A call of the zarr array API costs about 1 ms whatever its size, and gives the fill value for a missing chunk without a word.
+Here a missing or changed chunk is an error that names array and chunk. Supported is what `write.py` writes, nothing else.
+"""
+
+import json
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import numpy as np
+from numpy.typing import NDArray
+
+from egodata.errors import CorruptEpisodeError
+
+_CRC_BYTES = 4
+_ABSENT = 2**64 - 1
+_REBUILD = "Run `egodata verify` and rebuild the episode."
+_INNER = ["bytes", "crc32c"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayLayout:
+    """How one array lies on disk, from its zarr.json.
+
+    Attributes:
+        shape: Whole shape; the first axis is frames, elements or spans.
+        dtype: numpy dtype, little-endian; None for variable-length bytes.
+        chunk_rows: Rows per chunk inside the shard.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any] | None
+    chunk_rows: int
+
+
+def read_layout(folder: Path, *, where: str) -> ArrayLayout:
+    """Read an array's zarr.json.
+
+    Raises:
+        CorruptEpisodeError: Missing, not JSON, or not laid out as this format writes it.
+    """
+    try:
+        found = json.loads((folder / "zarr.json").read_bytes())
+        shape = tuple(int(n) for n in found["shape"])
+        outer = found["codecs"][0]
+        if found["data_type"] == "variable_length_bytes":
+            _expect([codec["name"] for codec in found["codecs"]] == ["vlen-bytes"], "codecs", where)
+            _expect(found["chunk_grid"]["configuration"]["chunk_shape"] == [1], "chunk shape", where)
+            return ArrayLayout(shape, None, 1)
+        inner = outer["configuration"]
+        _expect(len(found["codecs"]) == 1 and outer["name"] == "sharding_indexed", "codecs", where)
+        _expect([codec["name"] for codec in inner["codecs"]] == _INNER, "chunk codecs", where)
+        _expect(inner["index_location"] == "end" and [codec["name"] for codec in inner["index_codecs"]] == _INNER, "shard index", where)
+        _expect(tuple(inner["chunk_shape"][1:]) == shape[1:], "chunk shape", where)
+        return ArrayLayout(shape, np.dtype(found["data_type"]).newbyteorder("<"), int(inner["chunk_shape"][0]))
+    except FileNotFoundError as error:
+        raise CorruptEpisodeError(f"{where}: zarr.json is missing. {_REBUILD}") from error
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise CorruptEpisodeError(f"{where}: zarr.json is not that of a v4 array ({error!r}). {_REBUILD}") from error
+
+
+def _expect(good: bool, what: str, where: str) -> None:
+    if not good:
+        raise CorruptEpisodeError(f"{where}: {what} in zarr.json are not those of a v4 array. {_REBUILD}")
+
+
+def read_rows(folder: Path, layout: ArrayLayout, start: int, end: int, *, where: str) -> NDArray[Any]:
+    """Read rows [start, end) of a sharded numeric array, a fresh array.
+
+    Args:
+        folder: The array's folder.
+        layout: From `read_layout`.
+        start: First row, 0 <= start <= end <= T.
+        end: Row after the last one.
+        where: Episode and array, for error messages.
+
+    Raises:
+        CorruptEpisodeError: The shard or one of the chunks needed is missing or changed; named by number.
+    """
+    if layout.dtype is None:
+        raise CorruptEpisodeError(f"{where}: expected a numeric array, got variable-length bytes. {_REBUILD}")
+    rest, rows = layout.shape[1:], layout.chunk_rows
+    out = np.empty((end - start, *rest), layout.dtype)
+    if start == end:
+        return out
+    path = folder.joinpath("c", *("0",) * len(layout.shape))
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except FileNotFoundError as error:
+        raise CorruptEpisodeError(f"{where}: shard file {path.relative_to(folder)} is missing. {_REBUILD}") from error
+    try:
+        index = _shard_index(file, -(-layout.shape[0] // rows), where)
+        for number in range(start // rows, -(-end // rows)):
+            data = _chunk(file, index[number], number, where)
+            expected = rows * int(np.prod(rest, dtype=np.int64)) * layout.dtype.itemsize
+            if len(data) != expected:
+                raise CorruptEpisodeError(f"{where}: chunk {number} has {len(data)} bytes, expected {expected}. {_REBUILD}")
+            block = np.frombuffer(data, layout.dtype).reshape(rows, *rest)
+            first, last = max(start, number * rows), min(end, (number + 1) * rows)
+            out[first - start : last - start] = block[first - number * rows : last - number * rows]
+    finally:
+        os.close(file)
+    return out
+
+
+def _shard_index(file: int, chunks: int, where: str) -> list[tuple[int, int]]:
+    size = chunks * 16 + _CRC_BYTES
+    position = os.fstat(file).st_size - size
+    data = os.pread(file, size, position) if position >= 0 else b""
+    if len(data) != size or not _crc_matches(data):
+        raise CorruptEpisodeError(f"{where}: shard index of {chunks} chunks is cut off or changed. {_REBUILD}")
+    return list(struct.iter_unpack("<QQ", data[:-_CRC_BYTES]))
+
+
+def _chunk(file: int, entry: tuple[int, int], number: int, where: str) -> bytes:
+    offset, size = entry
+    if offset == _ABSENT:
+        raise CorruptEpisodeError(f"{where}: chunk {number} is missing from its shard. {_REBUILD}")
+    data = os.pread(file, size, offset)
+    if len(data) != size or size < _CRC_BYTES or not _crc_matches(data):
+        raise CorruptEpisodeError(f"{where}: chunk {number} is cut off or changed (crc32c). {_REBUILD}")
+    return data[:-_CRC_BYTES]
+
+
+def _crc_matches(data: bytes) -> bool:
+    return bool(google_crc32c.value(data[:-_CRC_BYTES]) == int.from_bytes(data[-_CRC_BYTES:], "little"))
+
+
+def read_element(folder: Path, number: int, *, where: str) -> bytes:
+    """Read one element of a variable-length array with one element per chunk.
+
+    Raises:
+        CorruptEpisodeError: Its file is missing or cut off; named by number.
+    """
+    try:
+        data = (folder / "c" / str(number)).read_bytes()
+    except FileNotFoundError as error:
+        raise CorruptEpisodeError(f"{where}: element {number} is missing. {_REBUILD}") from error
+    if len(data) < 8 or struct.unpack_from("<I", data)[0] != 1 or struct.unpack_from("<I", data, 4)[0] != len(data) - 8:
+        raise CorruptEpisodeError(f"{where}: element {number} is cut off or changed ({len(data)} bytes). {_REBUILD}")
+    return data[8:]
