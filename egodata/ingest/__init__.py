@@ -1,0 +1,21 @@
+"""Ingest: a delivery becomes published episodes; what cannot is set aside with its reasons, and nothing is done twice."""
+
+from egodata.ingest.attach import AttachReport, attach_from_raw
+from egodata.ingest.digests import RawDigests, raw_digest
+from egodata.ingest.observe import discover, observe
+from egodata.ingest.options import IngestOptions
+from egodata.ingest.report import IngestReport, Outcome
+from egodata.ingest.run import ingest
+
+__all__ = [
+    "AttachReport",
+    "IngestOptions",
+    "IngestReport",
+    "Outcome",
+    "RawDigests",
+    "attach_from_raw",
+    "discover",
+    "ingest",
+    "observe",
+    "raw_digest",
+]

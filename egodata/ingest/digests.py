@@ -1,0 +1,70 @@
+"""What identifies a recording's raw files: their bytes for ingest, their sizes and times for a quick look."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from egodata.schema.canonical import canonical_json, json_digest, sha256_hex
+from egodata.vendors import PARTS, RecordingRef
+
+_BLOCK_BYTES = 1 << 20
+_DETAILS = "(details)"
+
+
+@dataclass(frozen=True, slots=True)
+class RawFile:
+    """One raw file: path relative to the delivery, size, SHA-256."""
+
+    path: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class RawDigests:
+    """Digests of a recording's raw files, by part and in all.
+
+    Attributes:
+        files: Sorted by path; values from shared files appear as one entry called ``(details)``.
+        parts: Digest by part.
+        raw: Digest over all files.
+    """
+
+    files: tuple[RawFile, ...]
+    parts: dict[str, str]
+    raw: str
+
+
+def raw_digest(ref: RecordingRef) -> RawDigests:
+    """Read every file of a recording once and digest sorted (relative path, size, SHA-256), by part and in all.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    by_part = {part: [_file(ref.root, path) for path in ref.files.get(part, ())] for part in PARTS}
+    if ref.details:
+        data = canonical_json(dict(ref.details))
+        by_part["media"].append(RawFile(_DETAILS, len(data), sha256_hex(data)))
+    everything = sorted({file.path: file for files in by_part.values() for file in files}.values(), key=lambda file: file.path.encode())
+    return RawDigests(tuple(everything), {part: _digest(files) for part, files in by_part.items()}, _digest(everything))
+
+
+def _file(root: Path, path: Path) -> RawFile:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            digest.update(block)
+    return RawFile(path.relative_to(root).as_posix(), path.stat().st_size, digest.hexdigest())
+
+
+def _digest(files: Iterable[RawFile]) -> str:
+    rows = sorted(([file.path, file.size_bytes, file.sha256] for file in files), key=lambda row: str(row[0]).encode())
+    return json_digest(rows)
+
+
+def observed_version(ref: RecordingRef) -> str:
+    """Digest sorted (relative path, size, mtime in ns) of a recording's files: quick, and changed by a touch."""
+    paths = {path for part in PARTS for path in ref.files.get(part, ())}
+    rows = [[path.relative_to(ref.root).as_posix(), path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
+    return json_digest([*sorted(rows, key=lambda row: str(row[0]).encode()), dict(ref.details)])

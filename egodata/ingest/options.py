@@ -1,0 +1,38 @@
+"""What a person chooses about an ingest."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from egodata.findings import Severity
+from egodata.video import DEFAULT_SETTINGS, EncodeSettings
+
+
+@dataclass(frozen=True, slots=True)
+class IngestOptions:
+    """What to ingest, and how.
+
+    Attributes:
+        vendor: Whose layout the delivery is in.
+        store: The store's root; made if it is not there.
+        dataset: Goes into ids where the vendor's are not unique; the folder's name by default.
+        delivery: Name of the batch; the folder's name by default.
+        config: Vendor config by name or path; the vendor's shipped one by default.
+        workers: Processes; 0 or 1 works in this process; None takes two, or one where there is one core.
+        limit: Treat only the first recordings by id.
+        only: Treat only these recording ids.
+        force: Build again what did not change.
+        settings: Encoder settings.
+        fail_on: Severity from which a finding makes the status 1.
+    """
+
+    vendor: str
+    store: Path
+    dataset: str | None = None
+    delivery: str | None = None
+    config: str | None = None
+    workers: int | None = None
+    limit: int | None = None
+    only: tuple[str, ...] | None = None
+    force: bool = False
+    settings: EncodeSettings = DEFAULT_SETTINGS
+    fail_on: Severity = Severity.ERROR

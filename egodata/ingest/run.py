@@ -1,0 +1,161 @@
+"""Ingest a delivery: recordings in parallel, each on its own."""
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from multiprocessing import get_context
+from pathlib import Path
+
+from egodata.errors import EgodataError, InputError, NotFoundError
+from egodata.findings import Finding, Severity
+from egodata.ingest.build import Job, set_aside, treat
+from egodata.ingest.ledger import known_recordings, read_entry
+from egodata.ingest.observe import vendor_options
+from egodata.ingest.options import IngestOptions
+from egodata.ingest.report import IngestReport, Outcome, write_report
+from egodata.names import nearest
+from egodata.progress import Progress, silent
+from egodata.schema.layout import StorePaths, open_root, require_writable
+from egodata.vendors import Discovery, RecordingRef, Refused, get_vendor
+
+LABEL = "ingest"
+
+
+def ingest(raw: Path, *, options: IngestOptions, progress: Progress = silent) -> IngestReport:
+    """Turn a delivery into published episodes; what did not change is skipped, what cannot be built is set aside.
+
+    Every recording is listed once in the report: inputs = built + set aside + skipped + absent.
+
+    Args:
+        raw: The delivery's folder; it is only read.
+        options: What and how.
+        progress: Told after every recording.
+
+    Raises:
+        InputError: The store cannot be written to, or RAW is not such a delivery.
+        NotFoundError: No such vendor, config or recording.
+    """
+    vendor = get_vendor(options.vendor)
+    filled = vendor_options(raw, dataset=options.dataset, delivery=options.delivery, config=options.config)
+    settings = vendor.settings(filled)
+    discovery = vendor.discover(raw.resolve(), filled)
+    paths = open_root(options.store, create=True)
+    require_writable(paths)
+    selected = _select(discovery, options)
+    clear, refused = _without_collisions(selected, paths, unique=vendor.unique_ids)
+    job = Job(paths, filled, options.settings, settings, options.force)
+    total = len(clear) + len(refused)
+    outcomes = [set_aside(item.ref, paths, findings=item.findings) for item in refused]
+    progress(LABEL, len(outcomes), total)
+    for outcome in _treat_all(clear, job, _workers(options, len(clear))):
+        outcomes.append(outcome)
+        progress(LABEL, len(outcomes), total)
+    ordered = tuple(sorted(outcomes, key=lambda outcome: outcome.recording.encode()))
+    report = IngestReport(options.vendor, filled.dataset, filled.delivery, ordered, selected.absent, options.fail_on)
+    return replace(report, path=write_report(paths, report, stamp=datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")))
+
+
+def _select(discovery: Discovery, options: IngestOptions) -> Discovery:
+    if options.only is None and options.limit is None:
+        return discovery
+    wanted = None if options.only is None else set(options.only)
+    known = {ref.id for ref in discovery.recordings} | {item.ref.id for item in discovery.refused} | set(discovery.absent)
+    for missing in sorted((wanted or set()) - known):
+        raise NotFoundError(f"recording {missing}: not in the delivery; {nearest(missing, known)}")
+    recordings = [ref for ref in discovery.recordings if wanted is None or ref.id in wanted][: options.limit]
+    refused = [item for item in discovery.refused if wanted is None or item.ref.id in wanted]
+    absent = [item for item in discovery.absent if wanted is None or item in wanted]
+    return Discovery(tuple(recordings), tuple(absent), tuple(refused))
+
+
+def _without_collisions(discovery: Discovery, paths: StorePaths, *, unique: bool) -> tuple[list[RecordingRef], list[Refused]]:
+    """Take out recordings whose id is another one's, ignoring case: twice in the delivery, or already in the store."""
+    folded = Counter(ref.id.lower() for ref in discovery.recordings)
+    stored = {recording.lower(): recording for recording in known_recordings(paths)}
+    clear, refused = [], list(discovery.refused)
+    for ref in discovery.recordings:
+        other = _collision(ref, folded, stored, paths, unique=unique)
+        if other is None:
+            clear.append(ref)
+        else:
+            message = f"id {ref.id}: {other}, ignoring case. Ask the vendor for another id; nothing is renamed."
+            refused.append(Refused(_marked(ref), (Finding("id-collision", Severity.ERROR, ref.id, message),)))
+    return clear, refused
+
+
+def _collision(ref: RecordingRef, folded: Counter[str], stored: dict[str, str], paths: StorePaths, *, unique: bool) -> str | None:
+    known = stored.get(ref.id.lower())
+    if known is not None and known != ref.id:
+        return f"recording {known} is in the store"
+    entry = read_entry(paths, ref.id) if known is not None else None
+    if entry is not None and (entry.vendor != ref.vendor or (not unique and entry.dataset != ref.dataset)):
+        return f"the store has it from {entry.vendor}, dataset {entry.dataset}"
+    if folded[ref.id.lower()] > 1:
+        return f"{folded[ref.id.lower()]} recordings of this delivery have it"
+    return None
+
+
+def _marked(ref: RecordingRef) -> RecordingRef:
+    """Give a colliding recording a name of its own for its quarantine record."""
+    where = sorted(path.as_posix() for paths in ref.files.values() for path in paths)
+    return replace(ref, id=f"{ref.id[:80]}-x{sha256(''.join(where).encode()).hexdigest()[:8]}")
+
+
+def _workers(options: IngestOptions, recordings: int) -> int:
+    wanted = min(2, os.cpu_count() or 1) if options.workers is None else options.workers
+    if wanted < 0:
+        raise InputError(f"workers {wanted}: expected 0 or more")
+    return min(wanted, recordings)
+
+
+def _treat_all(recordings: Sequence[RecordingRef], job: Job, workers: int) -> Iterator[Outcome]:
+    if workers <= 1:
+        yield from (treat(ref, job) for ref in recordings)
+        return
+    lost = yield from _in_pool(recordings, job, workers)
+    for ref in lost:
+        again = yield from _in_pool([ref], job, 1)
+        for dead in again:
+            message = "its worker process died twice, as when memory runs out. Try --workers 1 on a machine with more memory."
+            yield set_aside(dead, job.paths, findings=(Finding("worker-died", Severity.ERROR, dead.id, message),))
+
+
+def _in_pool(recordings: Sequence[RecordingRef], job: Job, workers: int) -> Generator[Outcome, None, list[RecordingRef]]:
+    """Treat recordings in spawned processes; return those whose process died, or that waited behind one that did."""
+    lost: list[RecordingRef] = []
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_leave_interrupts_to_parent)
+    try:
+        _require_alive(pool)
+        futures: dict[Future[Outcome], RecordingRef] = {}
+        for ref in recordings:
+            try:
+                futures[pool.submit(treat, ref, job)] = ref
+            except BrokenProcessPool:
+                lost.append(ref)
+        for future in as_completed(futures):
+            try:
+                yield future.result()
+            except BrokenProcessPool:
+                lost.append(futures[future])
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+    return lost
+
+
+def _leave_interrupts_to_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _require_alive(pool: ProcessPoolExecutor) -> None:
+    try:
+        pool.submit(os.getpid).result()
+    except BrokenProcessPool as error:
+        raise EgodataError(
+            "ingest: worker processes do not start. In a script call ingest under `if __name__ == '__main__':`, or use workers=1."
+        ) from error
