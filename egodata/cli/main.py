@@ -11,7 +11,7 @@ from importlib import import_module
 import click
 
 from egodata import __version__
-from egodata.errors import EgodataError
+from egodata.errors import EgodataError, GateError
 from egodata.names import nearest
 
 COMMANDS = {
@@ -73,7 +73,7 @@ def run(command: click.Command, args: Sequence[str] | None = None, *, program: s
         if show:
             traceback.print_exc()
         click.echo(f"{program}: {error}", err=True)
-        return 2
+        return 1 if isinstance(error, GateError) else 2  # a failed gate is a verdict on data, not wrong usage
     except Exception as error:  # noqa: BLE001  the outermost frame: nothing may end in a bare traceback
         if show:
             traceback.print_exc()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,7 +139,7 @@ def write_atomic(path: Path, data: bytes) -> None:
     The bytes are flushed to disk before the rename; a temporary file left by a killed process has the suffix ``.tmp``.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         with temporary.open("wb") as file:
             file.write(data)
