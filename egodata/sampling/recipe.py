@@ -8,7 +8,8 @@ from egodata.episode import EpisodeMeta
 from egodata.errors import ConfigError, RecipeError
 from egodata.names import nearest
 from egodata.schema.canonical import json_digest
-from egodata.schema.features import HEAD_POSE, SIDES, camera_key, resolve_embodiment, valid_key
+from egodata.schema.features import EMBODIMENTS, HEAD_POSE, SIDES, camera_key, resolve_embodiment, valid_key
+from egodata.schema.ids import ANNOTATION_PREFIX
 
 HUMAN_ACTION_WIDTH, HUMAN_PROPRIO_WIDTH = 9, 10
 JOINTS_ARM = "joints"
@@ -106,6 +107,18 @@ class Recipe:
     prompt_roles: tuple[str, ...] = ()
     default_prompt: str = ""
     span_cutoff: str | None = None
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.embodiments if name not in EMBODIMENTS]
+        if unknown or not self.embodiments:
+            raise ConfigError(
+                f"recipe {self.name}: embodiment {', '.join(unknown) or '(none)'} is unknown; {nearest(''.join(unknown[:1]), EMBODIMENTS)}"
+            )
+        if (self.action.layout == "joints") != (self.proprio.layout == "joints"):
+            raise ConfigError(f"recipe {self.name}: action {self.action.layout} and proprio {self.proprio.layout} are of different bodies")
+        structural = [role for role in self.prompt_roles if not role.startswith(ANNOTATION_PREFIX)]
+        if structural:
+            raise ConfigError(f"recipe {self.name}: prompt role {structural[0]} is not text: expected {ANNOTATION_PREFIX}*")
 
     @property
     def arms(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from egodata.catalog.manifest import HeadEpisode, Manifest
 from egodata.episode import EpisodeStore
 from egodata.errors import RecipeError, SampleError
+from egodata.formats import open_store
 from egodata.progress import Progress, silent, tracked
 from egodata.sampling.assemble import episode_samples, read_images
 from egodata.sampling.cache import EpisodeCache, Numbers
@@ -20,12 +21,6 @@ from egodata.sampling.tracks import arms_ready, windows_of
 from egodata.sampling.types import EpisodeWindows, Normaliser, Sample
 from egodata.sampling.windows import cutoff_ends
 from egodata.schema.layout import StorePaths
-
-
-def _open_store(paths: StorePaths, format: str, versions: Mapping[str, int] | None) -> EpisodeStore:
-    from egodata.formats import open_store
-
-    return open_store(paths, format, versions=versions)
 
 
 class HeadSource:
@@ -81,7 +76,7 @@ class HeadSource:
             NotFoundError: The dataset has no such head, or a content is gone.
             RecipeError: The recipe does not fit an episode; found before data is read.
         """
-        opener = partial(_open_store, paths, format, versions=manifest.lance_versions)
+        opener = partial(open_store, paths, format, versions=manifest.lance_versions)
         return cls(manifest.head(head), opener, recipe=recipe, normalisers=normalisers, seed=seed)
 
     def _bind_all(self) -> Layout:
