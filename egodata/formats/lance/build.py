@@ -158,13 +158,14 @@ def _ensure_tables(paths: StorePaths) -> dict[str, int]:
 
 
 def _empty_table(paths: StorePaths, table: str, storage_version: str, *, properties: Mapping[str, str]) -> lance.LanceDataset:
+    path = table_path(paths, table)
+    options: dict[str, Any] = {"data_storage_version": storage_version, "mode": "overwrite" if path.exists() else "create"}
     return lance.write_dataset(
         SCHEMAS[table].empty_table(),
-        table_path(paths, table),
-        mode="overwrite",
-        data_storage_version=storage_version,
+        path,
         transaction_properties=dict(properties) or None,
         session=shared_session(),
+        **options,
     )
 
 
@@ -215,7 +216,7 @@ def _write(source: EpisodeStore, plan: _Plan, tables: dict[str, lance.LanceDatas
 
 
 def _with_feature_columns(source: EpisodeStore, plan: _Plan, frames: lance.LanceDataset) -> lance.LanceDataset:
-    """Return the frames table with a column for every feature of the episodes to write. New ones are null in old rows, without a rewrite."""
+    """Return the frames table with a column for every feature to write; a new one reads as null in old rows, without a rewrite."""
     specs = []
     for write in plan.writes:
         if write.media:

@@ -125,7 +125,7 @@ def from_column(column: pa.ChunkedArray, spec: FeatureSpec, *, where: str) -> ND
     if isinstance(found, pa.ChunkedArray):
         found = pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)
     if found.type != arrow_type(spec, where=where) or found.null_count:
-        raise CorruptEpisodeError(f"{where}: column {found.type} with {found.null_count} nulls, expected {spec.dtype} {spec.shape} in every row")
+        raise CorruptEpisodeError(f"{where}: column {found.type} with {found.null_count} nulls, expected {spec.dtype} {spec.shape}")
     rows = len(found)
     values = found.flatten() if spec.shape else found
     return np.array(values.to_numpy(zero_copy_only=False)).reshape((rows, *spec.shape))

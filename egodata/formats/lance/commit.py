@@ -53,7 +53,8 @@ def _without(dataset: lance.LanceDataset, episode_ids: Iterable[str]) -> tuple[l
     owners, offsets = addresses >> 32, addresses & 0xFFFFFFFF
     changed, gone = [], []
     for fragment_id in np.unique(owners):
-        left = dataset.get_fragment(int(fragment_id)).delete_rows(offsets[owners == fragment_id].tolist())
+        fragment = lance.LanceFragment(dataset, int(fragment_id))
+        left = fragment.delete_rows(offsets[owners == fragment_id].tolist())
         if left is None:
             gone.append(int(fragment_id))
         else:

@@ -67,9 +67,7 @@ def frame_rows(
     arrays = read_all_numeric(reader)
     found = combined_digest({**videos, **{key: array_digest(key, array) for key, array in arrays.items()}})
     if found != reader.digests.media:
-        raise CorruptEpisodeError(
-            f"episode {meta.episode_id}: media digest {reader.digests.media[:12]}, read {found[:12]}. Run `egodata verify` and ingest it again."
-        )
+        raise _mismatch(reader, "media", reader.digests.media, found=found)
     total, stamps = meta.total_frames, arrays[TIMESTAMPS]
     base = {
         "episode_id": pa.array([meta.episode_id] * total).dictionary_encode(),
@@ -106,9 +104,7 @@ def annotation_rows(reader: EpisodeReader) -> pa.RecordBatch:
         rows += [(reader.meta.episode_id, key, index, span.text, span.start, span.end) for index, span in enumerate(spans)]
     found = combined_digest(parts)
     if found != reader.digests.annotations:
-        raise CorruptEpisodeError(
-            f"episode {reader.meta.episode_id}: annotations digest {reader.digests.annotations[:12]}, read {found[:12]}. Run `egodata verify`."
-        )
+        raise _mismatch(reader, "annotations", reader.digests.annotations, found=found)
     return _batch(ANNOTATIONS, rows)
 
 
@@ -152,6 +148,13 @@ def episode_row(reader: EpisodeReader, *, episode_index: int) -> pa.RecordBatch:
         canonical_json(attributes).decode(),
     )
     return _batch(EPISODES, [row])
+
+
+def _mismatch(reader: EpisodeReader, part: str, stored: str, *, found: str) -> CorruptEpisodeError:
+    return CorruptEpisodeError(
+        f"episode {reader.meta.episode_id}: {part} digest {stored[:12]}, read {found[:12]}. "
+        "Look with `egodata verify`; ingest the recording again with --force."
+    )
 
 
 def _batch(table: str, rows: Sequence[tuple[object, ...]]) -> pa.RecordBatch:

@@ -7,19 +7,20 @@ import numpy as np
 import pyarrow as pa
 
 from egodata.errors import CorruptEpisodeError
+from egodata.formats.lance.tables import REBUILD, reading
 
 
-def episode_rows(dataset: lance.LanceDataset, *, where: str) -> Mapping[str, tuple[int, int]]:
+def episode_rows(dataset: lance.LanceDataset) -> Mapping[str, tuple[int, int]]:
     """Return the half-open range of row positions of every episode.
 
     Args:
         dataset: A table with a column `episode_id`, at a fixed version.
-        where: Store and table, for the error message.
 
     Raises:
         CorruptEpisodeError: An episode's rows are not side by side, so it was written twice or by something else.
     """
-    found = dataset.to_table(columns=["episode_id"])["episode_id"]
+    with reading(dataset):
+        found = dataset.to_table(columns=["episode_id"])["episode_id"]
     if found.length() == 0:
         return {}
     if not pa.types.is_dictionary(found.type):
@@ -35,6 +36,8 @@ def episode_rows(dataset: lance.LanceDataset, *, where: str) -> Mapping[str, tup
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         name = names[codes[start]]
         if name in rows:
-            raise CorruptEpisodeError(f"{where}: episode {name} has rows at {rows[name][0]} and again at {start}. Rebuild the Lance copy.")
+            raise CorruptEpisodeError(
+                f"Lance table {dataset.uri}: episode {name} has rows at {rows[name][0]} and again at {start}. {REBUILD}"
+            )
         rows[name] = (start, end)
     return rows

@@ -13,7 +13,7 @@ from egodata.calibration import Calibration, calibration_from_attributes
 from egodata.episode import EpisodeMeta, VideoInfo, meta_from_attributes
 from egodata.errors import CorruptEpisodeError, FeatureNotFoundError, HandleError, WindowError
 from egodata.formats.lance.columns import feature_column, from_column
-from egodata.formats.lance.tables import ANNOTATIONS, FRAMES, VIDEOS
+from egodata.formats.lance.tables import ANNOTATIONS, FRAMES, REBUILD, VIDEOS
 from egodata.names import nearest
 from egodata.schema.digests import EpisodeDigests
 from egodata.schema.features import camera_key
@@ -52,7 +52,7 @@ class LanceEpisode:
         try:
             return meta_from_attributes(self._attributes)
         except KeyError as error:
-            raise CorruptEpisodeError(f"{self._where}: attribute {error} is missing. Rebuild the Lance copy.") from error
+            raise CorruptEpisodeError(f"{self._where}: attribute {error} is missing. {REBUILD}") from error
 
     @cached_property
     def digests(self) -> EpisodeDigests:
@@ -78,7 +78,7 @@ class LanceEpisode:
         spans: dict[str, list[Span]] = {key: [] for key in self.annotation_keys}
         for row in sorted(found, key=lambda row: row["span_index"]):
             if row["key"] not in spans or row["span_index"] != len(spans[row["key"]]):
-                raise CorruptEpisodeError(f"{self._where}: span {row['span_index']} of {row['key']} has no place. Rebuild the Lance copy.")
+                raise CorruptEpisodeError(f"{self._where}: span {row['span_index']} of {row['key']} has no place. {REBUILD}")
             spans[row["key"]].append(Span(row["text"], row["start"], row["end"]))
         return {key: tuple(values) for key, values in spans.items()}
 
@@ -114,11 +114,9 @@ class LanceEpisode:
         columns = {key: self._columns[key] for key in keys}
         table = self._store.scan(FRAMES, sorted(set(columns.values())), first + start, rows=end - start)
         if table.num_rows != end - start:
-            raise CorruptEpisodeError(f"{self._where}: frames [{start}, {end}) have {table.num_rows} rows. Rebuild the Lance copy.")
+            raise CorruptEpisodeError(f"{self._where}: frames [{start}, {end}) have {table.num_rows} rows. {REBUILD}")
         features = self.meta.features
-        return {
-            key: from_column(table[column], features[key], where=f"{self._where}: feature {key}") for key, column in columns.items()
-        }
+        return {key: from_column(table[column], features[key], where=f"{self._where}: feature {key}") for key, column in columns.items()}
 
     @cached_property
     def _columns(self) -> dict[str, str]:
@@ -127,14 +125,14 @@ class LanceEpisode:
         columns = {key: feature_column(types, key, self.meta.features[key]) for key in self.meta.numeric_keys}
         lacking = [key for key, column in columns.items() if column not in types]
         if lacking:
-            raise CorruptEpisodeError(f"{self._where}: feature {lacking[0]} has no column in the frames table. Rebuild the Lance copy.")
+            raise CorruptEpisodeError(f"{self._where}: feature {lacking[0]} has no column in the frames table. {REBUILD}")
         return columns
 
     @cached_property
     def _first_row(self) -> int:
         start, end = self._store.positions(FRAMES, self._id)
         if end - start != self.meta.total_frames:
-            raise CorruptEpisodeError(f"{self._where}: {end - start} frame rows, expected {self.meta.total_frames}. Rebuild the Lance copy.")
+            raise CorruptEpisodeError(f"{self._where}: {end - start} frame rows, expected {self.meta.total_frames}. {REBUILD}")
         return start
 
     def frames(self, camera: str, indices: Sequence[int]) -> NDArray[np.uint8]:
@@ -186,7 +184,7 @@ class LanceEpisode:
             raise WindowError(f"{self._where}: camera {camera}: element {index} is outside [0, {info.chunks}).")
         position = self._chunks.get((camera, index))
         if position is None:
-            raise CorruptEpisodeError(f"{self._where}: camera {camera}: element {index} is missing. Rebuild the Lance copy.")
+            raise CorruptEpisodeError(f"{self._where}: camera {camera}: element {index} is missing. {REBUILD}")
         return self._store.blob(position)
 
     def close(self) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from egodata.errors import CorruptEpisodeError, EpisodeNotFoundError, HandleError
+from egodata.errors import CorruptEpisodeError, EpisodeNotFoundError, HandleError, NotFoundError
 from egodata.formats.lance.positions import episode_rows
 from egodata.formats.lance.reader import LanceEpisode
-from egodata.formats.lance.tables import EPISODES, VIDEO_COLUMN, VIDEOS, Tables, committed_versions, open_tables, table_versions
+from egodata.formats.lance.tables import EPISODES, REBUILD, VIDEO_COLUMN, VIDEOS, Tables, committed_versions, open_tables, reading, table_versions
 from egodata.names import nearest
 from egodata.schema.ids import sorted_ids
 from egodata.schema.layout import StorePaths
@@ -34,7 +34,6 @@ class LanceStore:
             NotFoundError: The store has no Lance copy.
         """
         self._paths = paths
-        self._given = versions is not None
         self._versions = dict(table_versions(paths) if versions is None else versions)
         self._forget()
 
@@ -43,14 +42,14 @@ class LanceStore:
         self._tables: Tables | None = None
         self._rows: dict[str, dict[str, Any]] | None = None
         self._positions: dict[str, Mapping[str, tuple[int, int]]] = {}
-        self._older: dict[tuple[str, str], LanceStore] = {}
+        self._other_stores: list[LanceStore] | None = None
         self._cache = ChunkCache()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"paths": self._paths, "versions": self._versions, "given": self._given}
+        return {"paths": self._paths, "versions": self._versions}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self._paths, self._versions, self._given = state["paths"], state["versions"], state["given"]
+        self._paths, self._versions = state["paths"], state["versions"]
         self._forget()
 
     @property
@@ -68,40 +67,46 @@ class LanceStore:
         return sorted_ids(self._episodes())
 
     def open(self, episode_id: str, *, content: str | None = None) -> LanceEpisode:
-        """Open an episode.
-
-        Where no versions were given and the pinned ones hold another content, older live versions are searched for it.
+        """Open an episode, at the pinned versions where they hold it, else at the newest live ones that hold that content.
 
         Args:
             episode_id: The episode.
-            content: Content digest that it must have; None takes what is there.
+            content: Content digest that it must have; None takes what the pinned versions have.
 
         Raises:
-            EpisodeNotFoundError: No such episode or content.
+            EpisodeNotFoundError: No such episode, or no live version of it with that content.
+            NotFoundError: The pinned versions are gone and no content was asked for.
         """
-        row = self._episodes().get(episode_id)
+        row = self._pinned_row(episode_id, required=content is None)
         if row is not None and content in (None, row["content"]):
             return LanceEpisode(self, episode_id, row["content"])
-        if content is not None and not self._given:
-            older = self._find_older(episode_id, content)
-            if older is not None:
-                return older.open(episode_id, content=content)
         where = f"store {self._paths.root}: Lance copy at episodes version {self._versions[EPISODES]}"
-        if row is None:
+        if content is None:
             raise EpisodeNotFoundError(f"{where}: no episode {episode_id}; {nearest(episode_id, self._episodes())}")
+        for other in self._others():
+            found = other._episodes().get(episode_id)
+            if found is not None and found["content"] == content:
+                return LanceEpisode(other, episode_id, content)
+        got = "no such episode" if row is None else f"content {row['content'][:12]}"
         raise EpisodeNotFoundError(
-            f"{where}: episode {episode_id} with content {content[:12] if content else content}, got {row['content'][:12]}. "
-            "Build the Lance copy when the zarr episode has that content, or use the dataset that recorded this one."
+            f"{where}: episode {episode_id}: expected content {content[:12]}, got {got}, and no other live version holds it. "
+            "Build the Lance copy while the zarr episode has that content."
         )
 
-    def _find_older(self, episode_id: str, content: str) -> "LanceStore | None":
-        if (episode_id, content) not in self._older:
-            for versions in committed_versions(self._paths):
-                older = LanceStore(self._paths, versions=versions)
-                if older._episodes().get(episode_id, {}).get("content") == content:
-                    self._older[episode_id, content] = older
-                    break
-        return self._older.get((episode_id, content))
+    def _pinned_row(self, episode_id: str, *, required: bool) -> dict[str, Any] | None:
+        try:
+            return self._episodes().get(episode_id)
+        except NotFoundError:
+            if required:
+                raise
+            return None
+
+    def _others(self) -> list["LanceStore"]:
+        """Return the other version sets that `episodes` commits name, newest first."""
+        if self._other_stores is None:
+            sets = [versions for versions in committed_versions(self._paths) if versions != self._versions]
+            self._other_stores = [LanceStore(self._paths, versions=versions) for versions in sets]
+        return self._other_stores
 
     def table(self, name: str) -> lance.LanceDataset:
         """Return the handle of one table.
@@ -127,14 +132,15 @@ class LanceStore:
         handle = self.table(EPISODES)
         if self._rows is None:
             columns = ["episode_id", "content", "n_frames", "annotation_keys", "attributes"]
-            self._rows = {row["episode_id"]: row for row in handle.to_table(columns=columns).to_pylist()}
+            with reading(handle):
+                self._rows = {row["episode_id"]: row for row in handle.to_table(columns=columns).to_pylist()}
         return self._rows
 
     def positions(self, table: str, episode_id: str) -> tuple[int, int]:
         """Return the half-open range of an episode's row positions in a table; empty if it has none there."""
         handle = self.table(table)
         if table not in self._positions:
-            self._positions[table] = episode_rows(handle, where=f"store {self._paths.root}: Lance table {table}")
+            self._positions[table] = episode_rows(handle)
         return self._positions[table].get(episode_id, (0, 0))
 
     def scan(self, table: str, columns: Sequence[str], start: int, *, rows: int) -> pa.Table:
@@ -146,10 +152,8 @@ class LanceStore:
         handle = self.table(table)
         if rows == 0:
             return handle.schema.empty_table().select(list(columns))
-        try:
+        with reading(handle):
             return handle.to_table(columns=list(columns), offset=start, limit=rows)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise self._corrupt(table, error) from error
 
     def blob(self, position: int) -> bytes:
         """Return the video of one row of the table `videos`.
@@ -157,16 +161,9 @@ class LanceStore:
         Raises:
             CorruptEpisodeError: It is missing or null.
         """
-        try:
-            data = self.table(VIDEOS).read_blobs(VIDEO_COLUMN, indices=[position])[0][1]
-        except (OSError, ValueError, RuntimeError, IndexError) as error:
-            raise self._corrupt(VIDEOS, error) from error
+        handle = self.table(VIDEOS)
+        with reading(handle):
+            data = handle.read_blobs(VIDEO_COLUMN, indices=[position])[0][1]
         if data is None:
-            raise CorruptEpisodeError(f"store {self._paths.root}: Lance table videos: row {position} is null. Rebuild the Lance copy.")
+            raise CorruptEpisodeError(f"store {self._paths.root}: Lance table videos: row {position} is null. {REBUILD}")
         return bytes(data)
-
-    def _corrupt(self, table: str, error: Exception) -> CorruptEpisodeError:
-        text = " ".join(str(error).split())[:200]
-        return CorruptEpisodeError(
-            f"store {self._paths.root}: Lance table {table} version {self._versions[table]} cannot be read ({text}). Rebuild the Lance copy."
-        )

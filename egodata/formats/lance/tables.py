@@ -4,7 +4,8 @@ Lance is not fork-safe. The first use records the process; a fork of it is refus
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 
-from egodata.errors import ConflictError, HandleError, NotFoundError
+from egodata.errors import ConflictError, CorruptEpisodeError, HandleError, NotFoundError
 from egodata.schema.layout import StorePaths
 
 EPISODES, FRAMES, VIDEOS, ANNOTATIONS = "episodes", "frames", "videos", "annotations"
@@ -20,6 +21,7 @@ DATA_TABLES = (VIDEOS, FRAMES, ANNOTATIONS)
 """Committed in this order, before `episodes`."""
 TABLES = (*DATA_TABLES, EPISODES)
 VIDEO_COLUMN = "video"
+REBUILD = "Remove lance_v2 and run `egodata lance build`; frozen datasets find their episodes by content."
 INDEX_CACHE_BYTES = 32 << 20
 METADATA_CACHE_BYTES = 128 << 20
 
@@ -130,7 +132,23 @@ def open_table(paths: StorePaths, table: str, version: int | str | None = None) 
     try:
         return lance.dataset(path, version=version, session=session)
     except ValueError as error:
-        raise NotFoundError(f"store {paths.root}: Lance table {table} has no version {version}. It was cleaned up, or never written.") from error
+        raise NotFoundError(
+            f"store {paths.root}: Lance table {table} has no version {version}. It was cleaned up or never written."
+        ) from error
+
+
+@contextmanager
+def reading(dataset: lance.LanceDataset) -> Iterator[None]:
+    """Turn what lance raises while reading into one error that names the table.
+
+    Raises:
+        CorruptEpisodeError: Data of the table is missing or cannot be decoded.
+    """
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError, IndexError) as error:
+        text = " ".join(str(error).split())[:200]
+        raise CorruptEpisodeError(f"Lance table {dataset.uri} version {dataset.version}: cannot be read ({text}). {REBUILD}") from error
 
 
 def version_property(table: str) -> str:
@@ -160,7 +178,7 @@ def committed_versions(paths: StorePaths) -> list[dict[str, int]]:
     return list(_walk(open_table(paths, EPISODES)))
 
 
-def _walk(episodes: lance.LanceDataset):  # type: ignore[no-untyped-def]
+def _walk(episodes: lance.LanceDataset) -> Iterator[dict[str, int]]:
     for version in sorted((int(item["version"]) for item in episodes.versions()), reverse=True):
         found = named_versions(episodes.checkout_version(version))
         if found is not None:
@@ -176,7 +194,7 @@ def table_versions(paths: StorePaths) -> dict[str, int]:
     """
     found = next(_walk(open_table(paths, EPISODES)), None)
     if found is None:
-        raise ConflictError(f"store {paths.root}: no version of the Lance table episodes names the others. Remove lance_v2 and build it again.")
+        raise ConflictError(f"store {paths.root}: no version of table episodes names the others. Remove {paths.lance} and build again.")
     return found
 
 

@@ -41,7 +41,9 @@ def tag_dataset(paths: StorePaths, digest: str, versions: Mapping[str, int]) -> 
     if kept is None:
         kept = named_versions(open_table(paths, EPISODES, versions[EPISODES]))
         if kept is None or kept != {table: versions.get(table) for table in TABLES}:
-            raise ConflictError(f"tag {tag}: episodes version {versions[EPISODES]} names {kept}, got {dict(versions)}. Use `table_versions`.")
+            raise ConflictError(
+                f"tag {tag}: episodes version {versions[EPISODES]} names {kept}, got {dict(versions)}. Use `table_versions`."
+            )
     for table in (EPISODES, *(name for name in TABLES if name != EPISODES)):
         tags = open_table(paths, table).tags
         if tag not in tags.list():

@@ -45,7 +45,10 @@ class MemoryEpisode:
         texts = {key: elements_digest(key, map(encode_span, spans), count=len(spans)) for key, spans in self.annotations.items()}
         attributes = calibration_attributes(self.calibration)
         return EpisodeDigests(
-            combined_digest(media), combined_digest(texts), calibration_digest(attributes), meta_digest(semantic_attributes(self.meta, None))
+            combined_digest(media),
+            combined_digest(texts),
+            calibration_digest(attributes),
+            meta_digest(semantic_attributes(self.meta, None)),
         )
 
     @property
@@ -65,7 +68,7 @@ class MemoryEpisode:
         return self.chunks[index]
 
     def frames(self, camera, indices):
-        return FrameReader(self.info, self.video_chunk, where="memory").frames(indices)
+        return FrameReader(self.info, self.chunks.__getitem__, where="memory").frames(indices)
 
     def close(self):
         pass
@@ -106,3 +109,14 @@ def paths(tmp_path):
 @pytest.fixture
 def source(tmp_path):
     return MemoryStore(tmp_path)
+
+
+def second_generation(source: MemoryStore) -> MemoryStore:
+    """From three episodes: one stays, one changes and gains a feature, one goes, one is new."""
+    for seed, name in enumerate("abc"):
+        source.put(name, seed=seed, frames=30)
+    del source.episodes["c"]
+    source.put("b", seed=7, frames=40)
+    source.add_feature("b", "obs_joints", np.arange(80, dtype=np.float32).reshape(40, 2))
+    source.put("d", seed=4, frames=30)
+    return source

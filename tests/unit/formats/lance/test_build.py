@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+import lance
 import numpy as np
 import pytest
 
-import lance
 from egodata.annotations import SUBTASK, Span
 from egodata.errors import CorruptEpisodeError
 from egodata.formats.lance import LanceStore, build_lance, table_versions
