@@ -3,7 +3,7 @@
 import os
 import signal
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -27,7 +27,13 @@ from egodata.vendors import Discovery, RecordingRef, Refused, get_vendor
 LABEL = "ingest"
 
 
-def ingest(raw: Path, *, options: IngestOptions, progress: Progress = silent) -> IngestReport:
+def _unheard(outcome: Outcome) -> None:
+    """Tell nobody."""
+
+
+def ingest(
+    raw: Path, *, options: IngestOptions, progress: Progress = silent, on_outcome: Callable[[Outcome], None] = _unheard
+) -> IngestReport:
     """Turn a delivery into published episodes; what did not change is skipped, what cannot be built is set aside.
 
     Every recording is listed once in the report: inputs = built + set aside + skipped + absent.
@@ -36,6 +42,7 @@ def ingest(raw: Path, *, options: IngestOptions, progress: Progress = silent) ->
         raw: The delivery's folder; it is only read.
         options: What and how.
         progress: Told after every recording.
+        on_outcome: Told of every recording as it finishes, in this process, so that a killed caller knows what was done.
 
     Raises:
         InputError: The store cannot be written to, or RAW is not such a delivery.
@@ -52,9 +59,12 @@ def ingest(raw: Path, *, options: IngestOptions, progress: Progress = silent) ->
     job = Job(paths, filled, options.settings, settings, options.force)
     total = len(clear) + len(refused)
     outcomes = [set_aside(item.ref, paths, findings=item.findings) for item in refused]
+    for outcome in outcomes:
+        on_outcome(outcome)
     progress(LABEL, len(outcomes), total)
     for outcome in _treat_all(clear, job, _workers(options, len(clear))):
         outcomes.append(outcome)
+        on_outcome(outcome)
         progress(LABEL, len(outcomes), total)
     ordered = tuple(sorted(outcomes, key=lambda outcome: outcome.recording.encode()))
     report = IngestReport(options.vendor, filled.dataset, filled.delivery, ordered, selected.absent, options.fail_on)
