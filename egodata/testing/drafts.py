@@ -146,8 +146,9 @@ def _hands(frames: int, seed: int) -> tuple[dict[str, NDArray[Any]], dict[str, F
             key = f"{side}.{name}"
             arrays[key], arrays[valid_key(key)] = values.astype(np.float32), valid.copy()
             specs[key], specs[valid_key(key)] = (keypoints_spec() if name == "obs_keypoints" else pose_spec()), mask_spec()
+        points_valid = np.asarray(np.isfinite(points).all(axis=-1), np.bool_)
         point_key = f"{side}.obs_keypoints_point_valid"
-        arrays[point_key], specs[point_key] = np.isfinite(points).all(-1), mask_spec(21)
+        arrays[point_key], specs[point_key] = points_valid, mask_spec(21)
     return arrays, specs
 
 

@@ -1,67 +1,74 @@
 """Run an iterator ahead of its consumer in one thread, with a bounded queue that can be left early."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from queue import Empty, Full, Queue
 from threading import Event, Thread
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
-_END = object()
 _POLL_S = 0.05
 
 
+class _Producer(Generic[T]):
+    """The thread's side: puts items until they end, fail, or the consumer leaves."""
+
+    def __init__(self, items: Generator[T, None, None], depth: int) -> None:
+        self._items = items
+        self.queue: Queue[T | None] = Queue(depth)
+        self.stop = Event()
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            for item in self._items:
+                if not self._put(item):
+                    break
+        except BaseException as error:  # noqa: BLE001  handed to the consumer, which raises it
+            self.failure = error
+        finally:
+            self._items.close()
+            self._put(None)
+
+    def _put(self, item: T | None) -> bool:
+        while not self.stop.is_set():
+            try:
+                self.queue.put(item, timeout=_POLL_S)
+            except Full:
+                continue
+            return True
+        return False
+
+    def consume(self) -> Iterator[T]:
+        while (item := self.queue.get()) is not None:
+            yield item
+        if self.failure is not None:
+            raise self.failure
+
+    def leave(self) -> None:
+        self.stop.set()
+        try:
+            while True:
+                self.queue.get_nowait()
+        except Empty:
+            return
+
+
 @contextmanager
-def ahead(items: Iterator[T], *, depth: int) -> Iterator[Iterator[T]]:
+def ahead(items: Generator[T, None, None], *, depth: int) -> Iterator[Iterator[T]]:
     """Give an iterator over the same items, made in a thread up to `depth` ahead.
 
     An exception of `items` is raised in the consumer after the items before it. Leaving the block early stops the thread.
 
     Args:
-        items: Consumed in the thread only.
+        items: Consumed in the thread only; its items are not None.
         depth: Items that may wait in the queue.
     """
-    queue: Queue[object] = Queue(depth)
-    stop = Event()
-    failure: list[BaseException] = []
-
-    def put(item: object) -> None:
-        while not stop.is_set():
-            try:
-                queue.put(item, timeout=_POLL_S)
-                return
-            except Full:
-                continue
-
-    def produce() -> None:
-        try:
-            for item in items:
-                put(item)
-                if stop.is_set():
-                    return
-        except BaseException as error:  # noqa: BLE001  handed to the consumer, which raises it
-            failure.append(error)
-        finally:
-            close = getattr(items, "close", None)
-            if close is not None:
-                close()
-            put(_END)
-
-    def consume() -> Iterator[T]:
-        while (item := queue.get()) is not _END:
-            yield item  # type: ignore[misc]
-        if failure:
-            raise failure[0]
-
-    thread = Thread(target=produce, name="video-ahead", daemon=True)
+    producer = _Producer(items, depth)
+    thread = Thread(target=producer.run, name="video-ahead", daemon=True)
     thread.start()
     try:
-        yield consume()
+        yield producer.consume()
     finally:
-        stop.set()
-        try:
-            while True:
-                queue.get_nowait()
-        except Empty:
-            pass
+        producer.leave()
         thread.join()

@@ -13,7 +13,14 @@ UNSPECIFIED = 2
 LIMITED = 1
 HD_LINES = 720
 _HDR_TRANSFERS = {16: "PQ", 18: "HLG"}
-_MATRICES = {1: Colorspace.ITU709, 4: Colorspace.FCC, 5: Colorspace.ITU601, 6: Colorspace.ITU601, 7: Colorspace.SMPTE240M, 9: Colorspace.BT2020}
+_MATRICES = {
+    1: Colorspace.ITU709,
+    4: Colorspace.FCC,
+    5: Colorspace.ITU601,
+    6: Colorspace.ITU601,
+    7: Colorspace.SMPTE240M,
+    9: Colorspace.BT2020,
+}
 _SCALING = Interpolation.BICUBIC | Interpolation.ACCURATE_RND
 
 

@@ -1,6 +1,6 @@
 """Encoding into self-contained mp4 elements, streamed: decoding and scaling run ahead of the encoder in a thread."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from fractions import Fraction
 from io import BytesIO
 from itertools import chain, islice
@@ -80,7 +80,7 @@ def _from_arrays(frames: Iterable[NDArray[np.uint8]]) -> Iterator[av.VideoFrame]
         yield to_stored(frame, reformatter, size=size, where="frames in memory")
 
 
-def _picked(source: VideoSource, rows: NDArray[np.int64]) -> Iterator[av.VideoFrame]:
+def _picked(source: VideoSource, rows: NDArray[np.int64]) -> Generator[av.VideoFrame, None, None]:
     """Yield one stored-form frame per row, the same one again where a row repeats."""
     where, reformatter, row, count = source.path.name, VideoReformatter(), 0, 0
     if not rows.size:

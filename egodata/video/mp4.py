@@ -58,7 +58,9 @@ def index_chunk(data: bytes) -> ChunkIndex:
     except (KeyError, IndexError, ValueError, struct.error) as error:
         raise VideoError(f"mp4 element: no readable H.264 sample table ({type(error).__name__}: {error})") from error
     if len(sizes) == 0 or not key[0] or int((offsets + sizes).max()) > len(data):
-        raise VideoError(f"mp4 element: {len(sizes)} packets in {len(data)} bytes, first one a keyframe: expected, not found. It was cut off.")
+        raise VideoError(
+            f"mp4 element: {len(sizes)} packets in {len(data)} bytes, first one a keyframe: expected, not found. It was cut off."
+        )
     decode = np.argsort(pts, kind="stable").astype(np.int64)
     display = np.empty_like(decode)
     display[decode] = np.arange(len(decode))

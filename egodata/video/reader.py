@@ -95,7 +95,9 @@ class FrameReader:
         if self._closed:
             raise HandleError(f"{self._where}: reader is closed. Open the episode again.")
         if os.getpid() != self._pid:
-            raise HandleError(f"{self._where}: opened in process {self._pid}, used in {os.getpid()}. Open it in the worker (spawn or forkserver).")
+            raise HandleError(
+                f"{self._where}: opened in process {self._pid}, used in {os.getpid()}. Open it in the worker (spawn or forkserver)."
+            )
         info = self._info
         wanted = [int(index) for index in indices]
         for index in wanted:
@@ -125,7 +127,9 @@ class FrameReader:
             raise CorruptEpisodeError(f"{self._where} element {number}: {error}") from error
         expected = min(self._info.frames_per_chunk, self._info.frames - number * self._info.frames_per_chunk)
         if index.frames != expected:
-            raise CorruptEpisodeError(f"{self._where} element {number}: expected {expected} frames, got {index.frames}. Rebuild the episode.")
+            raise CorruptEpisodeError(
+                f"{self._where} element {number}: expected {expected} frames, got {index.frames}. Rebuild the episode."
+            )
         self._cache.put(self._owner, number, (data, index))
         return data, index
 
@@ -139,13 +143,15 @@ class FrameReader:
                 missing.discard(frame.pts)
                 if (frame.width, frame.height) != (self._info.width, self._info.height):
                     raise CorruptEpisodeError(
-                        f"{self._where} element {number}: expected {self._info.width}x{self._info.height}, got {frame.width}x{frame.height}."
+                        f"{self._where} element {number}: expected {self._info.width}x{self._info.height}, got {frame.width}x{frame.height}"
                     )
                 rgb = rgb_array(self._reformatter.reformat(frame, format="rgb24", threads=1))
                 for slot in slots[frame.pts]:
                     out[slot] = rgb
         except FFmpegError as error:
-            raise CorruptEpisodeError(f"{self._where} element {number}: cannot be decoded ({error.strerror or error}). Rebuild the episode.") from error
+            raise CorruptEpisodeError(
+                f"{self._where} element {number}: cannot be decoded ({error.strerror or error}). Rebuild the episode."
+            ) from error
         if missing:
             raise CorruptEpisodeError(f"{self._where} element {number}: frame {min(missing)} does not decode. Rebuild the episode.")
 

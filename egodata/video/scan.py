@@ -10,7 +10,7 @@ from av.error import FFmpegError
 from numpy.typing import NDArray
 
 from egodata.errors import VideoError
-from egodata.video.source import open_video, rotation_deg
+from egodata.video.source import displayed_frames, open_video, rotation_deg
 
 _MAX_RATE_HZ = 480
 _RATE_TOLERANCE = 1e-4
@@ -56,11 +56,14 @@ def scan_video(path: Path) -> VideoScan:
     container, stream = open_video(path)
     with container:
         codec, pix_fmt = stream.codec_context.codec.canonical_name, stream.codec_context.pix_fmt or ""
-        first, turn = _first_frame(container, stream, name)
         pts = _displayed_pts(container, stream, name)
         time_base, declared = stream.time_base, int(stream.frames)
         rates = [rate for rate in (stream.average_rate, stream.guessed_rate) if rate]
         has_audio = bool(container.streams.audio)
+    first = next(displayed_frames(path, turned=False), None)
+    if first is None:
+        raise VideoError(f"video {name}: no frame decodes. Get the file again.")
+    turn = rotation_deg(first, where=name)
     ns = np.array([(int(t) - int(pts[0])) * time_base.numerator * 1_000_000_000 // time_base.denominator for t in pts], np.int64)
     width, height = (first.height, first.width) if turn in (90, 270) else (first.width, first.height)
     return VideoScan(
@@ -77,23 +80,11 @@ def scan_video(path: Path) -> VideoScan:
     )
 
 
-def _first_frame(container: Any, stream: Any, name: str) -> tuple[Any, int]:
-    try:
-        for frame in container.decode(stream):
-            turn = rotation_deg(frame, where=name)
-            container.seek(0, backward=True, any_frame=False)
-            return frame, turn
-    except FFmpegError as error:
-        raise VideoError(f"video {name}: no frame decodes ({error.strerror or error}). Get the file again.") from error
-    raise VideoError(f"video {name}: no frame decodes. Get the file again.")
-
-
 def _displayed_pts(container: Any, stream: Any, name: str) -> NDArray[np.int64]:
     """Return the sorted pts of packets that are shown; a cut-off file is an error, whatever its header says."""
     pts: list[int] = []
     cut: str | None = None
     try:
-        container.seek(_earliest(stream), stream=stream, backward=True)
         for packet in container.demux(stream):
             if packet.size == 0:
                 continue
@@ -116,10 +107,6 @@ def _displayed_pts(container: Any, stream: Any, name: str) -> NDArray[np.int64]:
     if any(value is None for value in pts):
         raise VideoError(f"video {name}: frames without time stamps. Remux the file.")
     return np.sort(np.array(pts, np.int64))
-
-
-def _earliest(stream: Any) -> int:
-    return min((entry.timestamp for entry in stream.index_entries), default=stream.start_time or 0)
 
 
 def measured_rate(pts: NDArray[np.int64], time_base: Fraction, candidates: list[Fraction]) -> Fraction:

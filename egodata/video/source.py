@@ -2,8 +2,9 @@
 
 import struct
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import av
 import numpy as np
@@ -74,7 +75,7 @@ def rotation_deg(frame: av.VideoFrame, *, where: str) -> int:
     matrix = frame.side_data.get("DISPLAYMATRIX")
     if matrix is None:
         return 0
-    a, b, _, c, d = struct.unpack("<5i", bytes(matrix)[:20])
+    a, b, _, c, d = struct.unpack("<5i", bytes(cast(Any, matrix))[:20])
     if a * d - b * c <= 0 or frame.rotation % 90:
         raise VideoError(f"video {where}: display matrix mirrors or turns by {frame.rotation} degrees; only 90, 180, 270 are supported.")
     return int(-frame.rotation) % 360
@@ -97,19 +98,23 @@ class _Upright:
                 name, _, arguments = text.partition("=")
                 nodes.append(graph.add(name, arguments or None))
             nodes.append(graph.add("buffersink"))
-            for left, right in zip(nodes, nodes[1:], strict=False):
+            for left, right in pairwise(nodes):
                 left.link_to(right)
             graph.configure()
             self._graph = graph
         self._graph.push(frame)
-        turned = self._graph.pull()
+        turned = cast(av.VideoFrame, self._graph.pull())
         turned.colorspace, turned.color_range = frame.colorspace, frame.color_range
         turned.color_trc = frame.color_trc
         return turned
 
 
-def displayed_frames(path: Path) -> Iterator[av.VideoFrame]:
-    """Yield the frames that a player shows, in display order and upright, in the source's pixel format and size.
+def displayed_frames(path: Path, *, turned: bool = True) -> Iterator[av.VideoFrame]:
+    """Yield the frames that a player shows, in display order, in the source's pixel format and size.
+
+    Args:
+        path: The file.
+        turned: Turn them upright by the display matrix.
 
     Raises:
         VideoError: The file cannot be opened or decoded to its end.
@@ -120,7 +125,7 @@ def displayed_frames(path: Path) -> Iterator[av.VideoFrame]:
         try:
             for frame in container.decode(stream):
                 if upright is None:
-                    upright = _Upright(rotation_deg(frame, where=path.name))
+                    upright = _Upright(rotation_deg(frame, where=path.name) if turned else 0)
                 yield upright(frame)
         except FFmpegError as error:
             raise VideoError(f"video {path.name}: decoding stopped ({error.strerror or error}). Get the file again.") from error
@@ -128,8 +133,8 @@ def displayed_frames(path: Path) -> Iterator[av.VideoFrame]:
 
 def rgb_array(frame: av.VideoFrame) -> NDArray[np.uint8]:
     """View an rgb24 frame as (H, W, 3); valid while the frame lives."""
-    plane = frame.planes[0]
-    rows = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)
+    plane = cast(Any, frame.planes[0])
+    rows: NDArray[np.uint8] = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)
     return rows[: frame.height, : frame.width * 3].reshape(frame.height, frame.width, 3)
 
 

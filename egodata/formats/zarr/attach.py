@@ -133,9 +133,7 @@ def stored_digests(attributes: dict[str, Any], episode_id: str) -> EpisodeDigest
         raise CorruptEpisodeError(f"episode {episode_id}: attribute digests is missing or malformed. Rebuild the episode.") from error
 
 
-def _link_files(
-    version: on_disk.Version, group: Path, integrity: on_disk.Integrity, *, drop: str | None
-) -> dict[str, on_disk.FileRecord]:
+def _link_files(version: on_disk.Version, group: Path, integrity: on_disk.Integrity, *, drop: str | None) -> dict[str, on_disk.FileRecord]:
     """Hard-link all listed files but the root's zarr.json and the arrays whose name starts with `drop`; returns their records."""
     shared = {}
     for name, record in integrity.files.items():

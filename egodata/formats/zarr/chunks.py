@@ -69,7 +69,7 @@ def _expect(good: bool, what: str, where: str) -> None:
         raise CorruptEpisodeError(f"{where}: {what} in zarr.json are not those of a v4 array. {_REBUILD}")
 
 
-def read_rows(folder: Path, layout: ArrayLayout, start: int, end: int, *, where: str) -> NDArray[Any]:
+def read_rows(folder: Path, layout: ArrayLayout, *, start: int, end: int, where: str) -> NDArray[Any]:
     """Read rows [start, end) of a sharded numeric array, a fresh array.
 
     Args:

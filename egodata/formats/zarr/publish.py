@@ -52,30 +52,30 @@ def publish_draft(paths: StorePaths, draft: EpisodeDraft, *, settings: EncodeSet
         build = folder / on_disk.BUILD
         with building(build):
             digests = _write_episode(build / on_disk.GROUP, draft, settings)
-            existing = verified_build(paths, episode_id, digests.content)
+            existing = verified_build(paths, episode_id, content=digests.content)
             if existing is None:
                 on_disk.seal(build, content=digests.content)
                 on_disk.publish_build(paths, episode_id, content=digests.content)
             elif not _is_current(paths, episode_id, existing):
-                on_disk.point_link(paths, episode_id, existing)
+                on_disk.point_link(paths, episode_id, version=existing)
     return digests
 
 
 def _write_episode(folder: Path, draft: EpisodeDraft, settings: EncodeSettings) -> EpisodeDigests:
     group = create_group(folder)
-    parts = {key: write_numeric(group, key, draft.arrays[key]) for key in sorted(draft.arrays)}
+    parts = {key: write_numeric(group, key, array=draft.arrays[key]) for key in sorted(draft.arrays)}
     cameras = {}
     for camera, source in sorted(draft.videos.items()):
         info = VideoInfo(*source.size, draft.meta.total_frames, settings.frames_per_chunk, draft.meta.fps, settings.to_json())
         key = camera_key(camera)
         elements = encode_video(source, fps=draft.meta.fps, settings=settings)
-        parts[key] = write_elements(group, key, elements, count=info.chunks)
+        parts[key] = write_elements(group, key, elements=elements, count=info.chunks)
         cameras[key] = FeatureSpec("h264", (info.height, info.width, 3), ("height", "width", "channel"), video=info.to_json())
-    meta = stored_meta(draft.meta, cameras, settings)
-    return finish_group(group, meta, draft, media=combined_digest(parts))
+    meta = stored_meta(draft.meta, cameras, settings=settings)
+    return _finish_group(group, meta, draft, media=combined_digest(parts))
 
 
-def finish_group(group: Group, meta: EpisodeMeta, draft: EpisodeDraft, *, media: str) -> EpisodeDigests:
+def _finish_group(group: Group, meta: EpisodeMeta, draft: EpisodeDraft, *, media: str) -> EpisodeDigests:
     """Write annotations and attributes of a group whose arrays are written, and return the digests."""
     attributes = semantic_attributes(meta, draft.calibration)
     digests = EpisodeDigests(
@@ -88,7 +88,7 @@ def finish_group(group: Group, meta: EpisodeMeta, draft: EpisodeDraft, *, media:
     return digests
 
 
-def stored_meta(meta: EpisodeMeta, cameras: Mapping[str, FeatureSpec], settings: EncodeSettings) -> EpisodeMeta:
+def stored_meta(meta: EpisodeMeta, cameras: Mapping[str, FeatureSpec], *, settings: EncodeSettings) -> EpisodeMeta:
     """Return a draft's meta as it is stored: with its cameras and the encoder settings."""
     encode = {**settings.to_json(), "x264": settings.x264_options()["x264-params"]}
     return replace(meta, features={**meta.features, **cameras}, processing={**meta.processing, "encode": encode})
@@ -141,7 +141,7 @@ def annotation_problems(annotations: Annotations, total: int) -> list[str]:
     return problems
 
 
-def verified_build(paths: StorePaths, episode_id: str, content: str) -> on_disk.Version | None:
+def verified_build(paths: StorePaths, episode_id: str, *, content: str) -> on_disk.Version | None:
     """Return the newest version that holds a content digest and whose files all verify, or None."""
     for version in reversed(on_disk.list_versions(paths, episode_id)):
         if not content.startswith(version.prefix):
@@ -187,5 +187,7 @@ def writing(paths: StorePaths, episode_id: str) -> Iterator[None]:
                 f"episode {episode_id}: no room in {paths.root} ({error.strerror}). Nothing was changed; free space and run again."
             ) from error
         if error.errno in _REFUSED:
-            raise InputError(f"episode {episode_id}: {paths.root} cannot be written to ({error.strerror}). Choose a folder you own.") from error
+            raise InputError(
+                f"episode {episode_id}: {paths.root} cannot be written to ({error.strerror}). Choose a folder you own."
+            ) from error
         raise

@@ -134,7 +134,7 @@ class ZarrEpisode:
                 raise FeatureNotFoundError(f"episode {self._id}: no numeric feature {key!r}; {nearest(key, meta.numeric_keys)}")
             if not 0 <= start <= end <= meta.total_frames:
                 raise WindowError(f"episode {self._id}: rows [{start}, {end}) of {key} are outside [0, {meta.total_frames}).")
-            out[key] = read_rows(self._group / key, self._layout(key), start, end, where=self._where(key))
+            out[key] = read_rows(self._group / key, self._layout(key), start=start, end=end, where=self._where(key))
         return out
 
     def frames(self, camera: str, indices: Sequence[int]) -> NDArray[np.uint8]:
@@ -190,7 +190,7 @@ class ZarrEpisode:
             expected = ArrayLayout((self.meta.total_frames, *spec.shape), np.dtype(spec.dtype), layout.chunk_rows)
             if layout != expected:
                 raise CorruptEpisodeError(
-                    f"{where}: stored as {layout.dtype} {layout.shape}, features say {expected.dtype} {expected.shape}. Rebuild the episode."
+                    f"{where}: stored as {layout.dtype} {layout.shape}, features say {expected.dtype} {expected.shape}. Rebuild it."
                 )
         self._layouts[key] = layout
         return layout

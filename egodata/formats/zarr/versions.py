@@ -87,7 +87,9 @@ def current_version(paths: StorePaths, episode_id: str) -> Version:
     except FileNotFoundError as error:
         raise EpisodeNotFoundError(f"episode {episode_id}: not in {paths.zarr}. See `egodata inspect {paths.root}`.") from error
     except OSError as error:
-        raise CorruptEpisodeError(f"episode {episode_id}: {link.name} is no link ({error.strerror}). Old stores need a migration.") from error
+        raise CorruptEpisodeError(
+            f"episode {episode_id}: {link.name} is no link ({error.strerror}). Old stores need a migration."
+        ) from error
     match = _NAME.fullmatch(target.parent.name)
     if match is None or not (link.parent / target).is_dir():
         raise CorruptEpisodeError(f"episode {episode_id}: its link points at {target}, which is not there. Rebuild the episode.")
@@ -108,7 +110,9 @@ def read_integrity(version: Version) -> Integrity:
     except FileNotFoundError as error:
         raise CorruptEpisodeError(f"version {version.folder.name} of {version.folder.parent.name}: {INTEGRITY} is missing.") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptEpisodeError(f"version {version.folder.name} of {version.folder.parent.name}: {INTEGRITY} is malformed ({error!r}).") from error
+        raise CorruptEpisodeError(
+            f"version {version.folder.name} of {version.folder.parent.name}: {INTEGRITY} is malformed ({error!r})."
+        ) from error
 
 
 @contextmanager
@@ -127,7 +131,9 @@ def episode_lock(paths: StorePaths, episode_id: str, *, timeout_s: float = LOCK_
             _remove_leftovers(paths, episode_id, folder)
             yield folder
     except Timeout as error:
-        raise ConflictError(f"episode {episode_id}: another process has been writing it for {timeout_s:.0f} s. Wait for it or end it.") from error
+        raise ConflictError(
+            f"episode {episode_id}: another process has been writing it for {timeout_s:.0f} s. Wait for it or end it."
+        ) from error
 
 
 def _check_collision(folder: Path) -> None:
@@ -238,11 +244,11 @@ def publish_build(paths: StorePaths, episode_id: str, *, content: str) -> Versio
     version = Version(folder / f"{content[:CONTENT_PREFIX]}-{number}", content[:CONTENT_PREFIX], number)
     os.rename(folder / BUILD, version.folder)
     _flush(folder)
-    point_link(paths, episode_id, version)
+    point_link(paths, episode_id, version=version)
     return version
 
 
-def point_link(paths: StorePaths, episode_id: str, version: Version) -> None:
+def point_link(paths: StorePaths, episode_id: str, *, version: Version) -> None:
     """Swap the episode's link to a version, in one step. The lock is held."""
     temporary = _link_temporary(paths, episode_id)
     os.symlink(os.path.join(".v", episode_id, version.folder.name, GROUP), temporary)

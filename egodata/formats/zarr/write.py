@@ -9,6 +9,7 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec
+from zarr.core.array_spec import ArrayConfigParams
 from zarr.core.group import Group
 from zarr.dtype import VariableLengthBytes
 from zarr.errors import UnstableSpecificationWarning
@@ -17,7 +18,7 @@ from egodata.annotations import Annotations, encode_span
 from egodata.schema.digests import array_digest, combined_digest, elements_digest
 from egodata.schema.features import NUMERIC_CHUNK_ROWS
 
-_CONFIG = {"write_empty_chunks": True}
+_CONFIG: ArrayConfigParams = {"write_empty_chunks": True}
 
 
 def create_group(folder: Path) -> Group:
@@ -30,7 +31,7 @@ def write_attributes(group: Group, attributes: Mapping[str, Any]) -> None:
     group.attrs.put(dict(attributes))
 
 
-def write_numeric(group: Group, key: str, array: NDArray[Any]) -> str:
+def write_numeric(group: Group, key: str, *, array: NDArray[Any]) -> str:
     """Write one numeric array and return its digest.
 
     Chunks of 100 rows with a crc32c each, all in one shard; the array ends at T, every chunk is written, float fill is NaN.
@@ -58,7 +59,7 @@ def write_numeric(group: Group, key: str, array: NDArray[Any]) -> str:
     return array_digest(key, array)
 
 
-def write_elements(group: Group, key: str, elements: Iterable[bytes], *, count: int) -> str:
+def write_elements(group: Group, key: str, *, elements: Iterable[bytes], count: int) -> str:
     """Write variable-length elements as they come, one chunk file each, and return their digest.
 
     Args:
@@ -88,7 +89,7 @@ def write_annotations(group: Group, annotations: Annotations) -> str:
     """Write every annotation key, empty ones included, and return the combined digest."""
     parts = {}
     for key, spans in sorted(annotations.items()):
-        parts[key] = write_elements(group, key, [encode_span(span) for span in spans], count=len(spans))
+        parts[key] = write_elements(group, key, elements=[encode_span(span) for span in spans], count=len(spans))
     return combined_digest(parts)
 
 

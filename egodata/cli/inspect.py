@@ -1,0 +1,143 @@
+"""`egodata inspect`: what a store holds, or what one episode holds."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from egodata.cli.console import echo, print_table
+from egodata.episode import EpisodeReader
+from egodata.formats.zarr import ZarrStore
+from egodata.schema.features import camera_key
+from egodata.schema.layout import StorePaths, open_root
+
+
+@click.command()
+@click.argument("store", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("episode_id", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def inspect(store: Path, episode_id: str | None, as_json: bool) -> None:
+    """List the episodes of STORE, or the arrays, cameras, spans and digests of EPISODE_ID."""
+    paths = open_root(store)
+    if episode_id is None:
+        _inspect_store(paths, as_json=as_json)
+    else:
+        _inspect_episode(paths, episode_id, as_json=as_json)
+
+
+def _inspect_store(paths: StorePaths, *, as_json: bool) -> None:
+    zarr = ZarrStore(paths)
+    rows = []
+    for one in zarr.episode_ids():
+        version = zarr.find_version(one)
+        reader = zarr.open(one)
+        meta = reader.meta
+        rows.append(
+            {
+                "episode": one,
+                "vendor": meta.vendor,
+                "task": meta.task_name,
+                "operator": meta.operator,
+                "frames": meta.total_frames,
+                "fps": round(float(meta.fps), 3),
+                "cameras": ", ".join(meta.cameras),
+                "annotations": ", ".join(reader.annotation_keys),
+                "KB": _size_bytes(version.group) // 1024,
+                "version": version.folder.name,
+            }
+        )
+        reader.close()
+    if as_json:
+        echo(json.dumps({"episodes": rows}, sort_keys=True))
+    elif not rows:
+        echo(f"no episodes yet. Add some with `egodata ingest RAW --vendor V --store {paths.root}`.")
+    else:
+        print_table(f"Episodes of {paths.root}", tuple(rows[0]), [tuple(row.values()) for row in rows])
+        echo(f"{len(rows)} episodes, {sum(int(str(row['frames'])) for row in rows)} frames")
+
+
+def _inspect_episode(paths: StorePaths, episode_id: str, *, as_json: bool) -> None:
+    zarr = ZarrStore(paths)
+    version, reader = zarr.find_version(episode_id), zarr.open(episode_id)
+    report = episode_report(reader, version.group)
+    reader.close()
+    if as_json:
+        echo(json.dumps(report, sort_keys=True))
+        return
+    facts = [(key, value) for key, value in report.items() if not isinstance(value, (list, dict))]
+    print_table(f"Episode {episode_id}", ("", "value"), [*facts, ("version", version.folder.name)])
+    for title in ("arrays", "cameras", "annotations"):
+        if report[title]:
+            print_table(title.capitalize(), tuple(report[title][0]), [tuple(item.values()) for item in report[title]])
+    print_table("Digests", ("part", "sha256"), list(report["digests"].items()))
+
+
+def episode_report(reader: EpisodeReader, group: Path) -> dict[str, Any]:
+    """Describe one episode in plain JSON types.
+
+    Args:
+        reader: Opened.
+        group: Its folder, for sizes on disk.
+    """
+    meta = reader.meta
+    calibration = reader.calibration
+    arrays = [
+        {
+            "array": key,
+            "dtype": meta.features[key].dtype,
+            "shape": "x".join(map(str, (meta.total_frames, *meta.features[key].shape))),
+            "unit": meta.features[key].unit,
+            "coordinate frame": meta.features[key].coordinate_frame,
+            "KB": round(_size_bytes(group / key) / 1024, 1),
+        }
+        for key in meta.numeric_keys
+    ]
+    spans = {key: reader.spans(key) or () for key in reader.annotation_keys}
+    return {
+        "episode_id": meta.episode_id,
+        "recording_id": meta.recording_id,
+        "clip": f"{meta.clip.index}: [{meta.clip.start}, {meta.clip.end})",
+        "vendor": meta.vendor,
+        "dataset": meta.dataset,
+        "delivery": meta.delivery,
+        "operator": meta.operator,
+        "session": meta.session,
+        "embodiment": meta.embodiment,
+        "task": meta.task_name,
+        "frames": meta.total_frames,
+        "fps": f"{meta.fps.numerator}/{meta.fps.denominator}",
+        "clock": meta.clock,
+        "hand_frame_convention": meta.hand_frame_convention,
+        "calibration": "unknown"
+        if calibration is None
+        else ", ".join(f"{name} {camera.model}" for name, camera in calibration.cameras.items()),
+        "schema_version": meta.schema_version,
+        "arrays": arrays,
+        "cameras": [_camera_report(reader, camera, group) for camera in meta.cameras],
+        "annotations": [
+            {"key": key, "spans": len(found), "first": f"[{found[0].start}, {found[0].end}) {found[0].text}" if found else ""}
+            for key, found in spans.items()
+        ],
+        "digests": reader.digests.to_json(),
+    }
+
+
+def _camera_report(reader: EpisodeReader, camera: str, group: Path) -> dict[str, Any]:
+    info = reader.video_info(camera)
+    size_bytes = _size_bytes(group / camera_key(camera))
+    kept = ("codec", "profile", "crf", "preset", "gop", "bframes")
+    return {
+        "camera": camera,
+        "size": f"{info.width}x{info.height}",
+        "frames": info.frames,
+        "elements": info.chunks,
+        "frames_per_chunk": info.frames_per_chunk,
+        "encoding": ", ".join(f"{key} {info.settings[key]}" for key in kept if key in info.settings),
+        "KB": size_bytes // 1024,
+        "KB/frame": round(size_bytes / 1024 / info.frames, 2),
+    }
+
+
+def _size_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
