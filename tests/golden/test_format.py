@@ -59,7 +59,14 @@ def _frames(made, camera: str) -> list[bytes]:
 def test_the_script_still_makes_the_committed_set(tmp_path, made, monkeypatch):
     monkeypatch.setattr("sys.argv", ["make_golden.py", str(tmp_path)])
     runpy.run_path(str(FOLDER / "make_golden.py"), run_name="__main__")
-    for name in ("digests.json", "attributes.json", "lance_rows.json", "store/datasets/golden/v1/manifest.json", "store/store.json"):
+    for name in (
+        "digests.json",
+        "attributes.json",
+        "lance_rows.json",
+        "statistics.json",
+        "store/datasets/golden/v1/manifest.json",
+        "store/store.json",
+    ):
         assert (tmp_path / name).read_bytes() == (FOLDER / name).read_bytes(), name
 
 
@@ -153,6 +160,31 @@ def _check_reader(reader, golden, attributes, arrays, made):
     reader.close()
 
 
+def _files(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def test_zarr_writer_makes_the_same_files(tmp_path, made, arrays):
+    from egodata.formats.zarr.write import create_group, write_elements, write_numeric
+
+    group = create_group(tmp_path / "episode.zarr")
+    for key, array in arrays.items():
+        write_numeric(group, key, array=array)
+    videos = {f"images.{camera}": _frames(made, camera) for camera in made["CAMERAS"]}
+    for key, items in {**videos, **made["spans"]()}.items():
+        write_elements(group, key, elements=items, count=len(items))
+    expected = FOLDER / "store" / "zarr" / f"{EPISODE}.zarr"
+    names = _files(expected.resolve())
+    assert _files(tmp_path / "episode.zarr") == names
+    for name in names:
+        mine, theirs = (tmp_path / "episode.zarr" / name).read_bytes(), (expected / name).read_bytes()
+        if name == "zarr.json":
+            continue  # the group's own, with attributes
+        if name.endswith("zarr.json"):
+            mine, theirs = json.loads(mine), json.loads(theirs)
+        assert mine == theirs, name
+
+
 def test_zarr_reader(store, golden, attributes, arrays, made):
     episodes = open_store(store, "zarr")
     assert episodes.episode_ids() == [EPISODE]
@@ -219,3 +251,37 @@ def test_freezing_the_same_rule_gives_the_same_dataset(store, golden, format):
     frozen = freeze(store, checked_rule(rule), format=format)
     assert not frozen.created
     assert frozen.manifest.digest == golden["dataset"]
+
+
+def test_statistics_file(store, golden, made):
+    from egodata.config import typed
+    from egodata.sampling import Recipe, load_recipe
+    from egodata.stats import stats_key
+    from egodata.stats.fields import summarise
+    from egodata.stats.norm import NormStats
+
+    data = (FOLDER / "statistics.json").read_bytes()
+    stats = NormStats.from_json(json.loads(data))
+    assert stats.to_bytes() == data
+    recipe = load_recipe("human_wrist6d")
+    assert typed(Recipe, recipe.to_json(), where="recipe").numbers_digest == stats.recipe_digest
+    assert stats_key(load_dataset(store, "golden@v1"), recipe) == stats.key
+    for name, rows in made["TABLE"].items():
+        values = np.array(rows, np.float32)
+        for field, found in summarise(np.ascontiguousarray(values.reshape(len(values), -1).T)).items():
+            np.testing.assert_array_equal(found.reshape(values.shape[1:]), stats.features[name].fields[field], err_msg=field)
+
+
+def test_normalisers_of_the_statistics_file():
+    from egodata.stats.norm import NormStats
+
+    stats = NormStats.from_json(json.loads((FOLDER / "statistics.json").read_bytes()))
+    action = stats.normalisers("minmax")["action"]
+    values = np.array([[0.0, 0.25, 1.0], [3.0, 0.5, -0.5]], np.float32)
+    forward = action.forward(values, np.ones_like(values, bool))
+    # x: range 4 at step 0 and 5 at step 1; y has no scale; c1x is a rotation and stays
+    np.testing.assert_allclose(forward, [[-1.0, 0.0, 1.0], [1.0, 0.0, -0.5]], atol=1e-5)
+    back = action.inverse(forward)
+    np.testing.assert_allclose(back[:, [0, 2]], values[:, [0, 2]], rtol=1e-6)
+    np.testing.assert_allclose(back[:, 1], [0.25, 0.25001526], atol=1e-7)
+    assert [str(channel) for channel in stats.flat_channels("minmax")] == ["action y steps 0-1", "proprio y"]

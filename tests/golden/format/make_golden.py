@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import rfc8785
 import zarr
+from zarr.codecs import Crc32cCodec
 
 HERE = Path(__file__).resolve().parent
 EPISODE, FRAMES, WIDTH, HEIGHT, FRAMES_PER_CHUNK = "golden-0001", 7, 64, 48, 4
@@ -302,6 +303,7 @@ def write_episode(folder: Path, arrays: dict[str, np.ndarray], variable: dict[st
             chunks=(100, *values.shape[1:]),
             shards=(100 * math.ceil(len(values) / 100), *values.shape[1:]),
             fill_value=fill,
+            compressors=Crc32cCodec(),
             config={"write_empty_chunks": True},
         )
         array[...] = values
@@ -410,6 +412,63 @@ def manifest(attrs: dict, found: dict) -> dict:
     return {"name": "golden", "version": "v1", "digest": sha256(canonical(identity)), "identity": identity, "provenance": provenance}
 
 
+def statistics(found: dict) -> dict:
+    """A statistics file over a small table of numbers (not over the episode: windows and resampling are not part of the format)."""
+    recipe = {
+        "action": {
+            "layout": "human_18", "coordinate_frame": "wrist", "feature": "obs_ee_pose", "reference": "obs_ee_pose", "window_s": 1.0,
+            "steps": 100,
+        },
+        "proprio": {"layout": "human_20", "coordinate_frame": "head", "feature": "obs_ee_pose", "history": 3, "stride_frames": 5},
+        "span_cutoff": None,
+    }  # fmt: skip
+    train = sha256(canonical([[EPISODE, found["digests"]["content"]]]))
+    recipe_digest = sha256(canonical(recipe))
+    body = {
+        "schema": 1,
+        "key": sha256(canonical({"train": train, "recipe": recipe_digest, "algorithm": "exact-1"})),
+        "train_digest": train,
+        "recipe_digest": recipe_digest,
+        "episodes": 1,
+        "windows": len(TABLE["action"]),
+        "features": {
+            name: {"names": names, "kept": kept, **fields(np.array(TABLE[name], np.float64))}
+            for name, names, kept in (("action", ["x", "y", "c1x"], [2]), ("proprio", ["x", "y"], []))
+        },
+    }
+    return {**body, "digest": sha256(canonical(body))}
+
+
+# Windows x steps x channels, and rows x channels; None is a cell that does not count. Channel y has a range below the floor of 1e-4.
+TABLE = {
+    "action": [
+        [[0.0, 0.25, 1.0], [1.0, 0.25, 0.5]],
+        [[0.5, 0.25, 1.0], [-2.0, 0.25, -0.5]],
+        [[1.5, 0.25, 1.0], [None, None, None]],
+        [[4.0, 0.25, 1.0], [3.0, 0.250030517578125, 0.0]],
+    ],
+    "proprio": [[1.0, None], [2.0, None], [-1.0, None], [8.0, None]],
+}
+
+
+def fields(values: np.ndarray) -> dict:
+    """Every kept number of each cell over the first axis."""
+    levels = {"median": 0.5, "q01": 0.01, "q99": 0.99, "q0001": 0.0001, "q9999": 0.9999}
+    cells = values.reshape(len(values), -1).T
+    kept = [cell_values[~np.isnan(cell_values)] for cell_values in cells]
+    shape = values.shape[1:]
+
+    def column(function) -> list:
+        return np.array([function(cell_values) if len(cell_values) else np.nan for cell_values in kept]).reshape(shape).tolist()
+
+    def plain(column) -> list:
+        return [plain(item) if isinstance(item, list) else cell(item) for item in column]
+
+    out = {name: plain(column(function)) for name, function in (("mean", np.mean), ("std", np.std), ("min", np.min), ("max", np.max))}
+    out.update({name: plain(column(lambda v, level=level: np.quantile(v, level))) for name, level in levels.items()})
+    return {"count": np.array([len(cell_values) for cell_values in kept]).reshape(shape).tolist(), **out}
+
+
 def write_json(path: Path, value) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
@@ -441,6 +500,7 @@ def main() -> None:
     path.write_bytes(canonical(frozen))
     write_json(options.folder / "digests.json", {**found, "dataset": frozen["digest"]})
     write_json(options.folder / "attributes.json", attrs)
+    (options.folder / "statistics.json").write_bytes(canonical(statistics(found)))
     write_tables(options.folder / "lance_rows.json", lance_rows(attrs, arrays, found))
 
 
