@@ -1,6 +1,18 @@
 """Rows of the catalog: what a rule may ask about an episode without opening it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from egodata.episode import EpisodeReader, EpisodeStore
+from egodata.schema.layout import StorePaths
+
+_SAME = (
+    *("episode_id", "recording_id", "clip_index", "vendor", "dataset", "delivery", "session", "task_name", "embodiment"),
+    *("n_frames", "fps_num", "fps_den", "content"),
+)
+"""Columns of the Lance table `episodes` that have the row's own name."""
+_COLUMNS = (*_SAME, "clip_aliased", "operator", "media_digest", "annotation_keys", "cameras")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +65,67 @@ class CatalogRow:
 def qualified_operator(vendor: str, operator: str | None) -> str | None:
     """Qualify a vendor's user id for the catalog: ``mecka`` and ``68ab`` give ``mecka/68ab``; unknown stays None."""
     return None if operator is None else f"{vendor}/{operator}"
+
+
+def catalog_from_store(store: EpisodeStore) -> list[CatalogRow]:
+    """Read the catalog through the readers of any format, one episode at a time; rows are sorted by id."""
+    rows = []
+    for episode_id in store.episode_ids():
+        reader = store.open(episode_id)
+        rows.append(_row(reader))
+        reader.close()
+    return rows
+
+
+def _row(reader: EpisodeReader) -> CatalogRow:
+    meta, digests = reader.meta, reader.digests
+    return CatalogRow(
+        episode_id=meta.episode_id,
+        recording_id=meta.recording_id,
+        clip_index=meta.clip.index,
+        aliased=meta.clip.aliased,
+        vendor=meta.vendor,
+        dataset=meta.dataset,
+        delivery=meta.delivery,
+        operator=qualified_operator(meta.vendor, meta.operator),
+        session=meta.session,
+        task_name=meta.task_name,
+        embodiment=meta.embodiment,
+        n_frames=meta.total_frames,
+        fps_num=meta.fps.numerator,
+        fps_den=meta.fps.denominator,
+        content=digests.content,
+        media=digests.media,
+        annotation_keys=reader.annotation_keys,
+        cameras=meta.cameras,
+        has_calibration=reader.calibration is not None,
+    )
+
+
+def catalog_from_lance(paths: StorePaths, *, versions: Mapping[str, int] | None = None) -> list[CatalogRow]:
+    """Read the catalog in one scan of the Lance table `episodes`; rows are sorted by id.
+
+    Args:
+        paths: The store.
+        versions: Version by table name; by default what the newest commit names.
+
+    Raises:
+        NotFoundError: The store has no Lance copy, or not that version.
+    """
+    from egodata.formats.lance import read_episodes  # only this function needs lance
+
+    wanted = {**{name: name for name in _COLUMNS}, "has_calibration": "calibration IS NOT NULL"}
+    rows = [_row_of(values) for values in read_episodes(paths, wanted, versions=versions)]
+    return sorted(rows, key=lambda row: row.episode_id.encode())
+
+
+def _row_of(values: Mapping[str, Any]) -> CatalogRow:
+    return CatalogRow(
+        **{name: values[name] for name in _SAME},
+        aliased=values["clip_aliased"],
+        operator=qualified_operator(values["vendor"], values["operator"]),
+        media=values["media_digest"],
+        annotation_keys=tuple(values["annotation_keys"]),
+        cameras=tuple(values["cameras"]),
+        has_calibration=values["has_calibration"],
+    )

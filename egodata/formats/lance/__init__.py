@@ -3,7 +3,7 @@
 from egodata.formats.lance.build import LanceBuild, build_lance
 from egodata.formats.lance.reader import LanceEpisode
 from egodata.formats.lance.store import LanceStore
-from egodata.formats.lance.tables import committed_versions, table_versions
+from egodata.formats.lance.tables import committed_versions, read_episodes, table_versions
 from egodata.formats.lance.tags import dataset_tag, tag_dataset, tagged_versions
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "build_lance",
     "committed_versions",
     "dataset_tag",
+    "read_episodes",
     "table_versions",
     "tag_dataset",
     "tagged_versions",

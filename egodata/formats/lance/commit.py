@@ -7,7 +7,10 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata, write_fragments
+
+from egodata.errors import ConflictError
 
 ROWS_PER_FILE = 1 << 20
 
@@ -86,9 +89,18 @@ def replace_episodes(
 
 
 def commit(dataset: lance.LanceDataset, operation: Any, *, properties: Mapping[str, str]) -> lance.LanceDataset:
-    """Commit an operation on a table at its newest version. Every change of a table after its creation goes through here."""
+    """Commit an operation on a table at its newest version. Every change of rows goes through here.
+
+    Raises:
+        ConflictError: Something that does not take the lock changed the same rows meanwhile.
+    """
     transaction = lance.Transaction(dataset.version, operation, transaction_properties=dict(properties))
-    return lance.LanceDataset.commit(dataset, transaction, max_retries=0)
+    try:
+        return lance.LanceDataset.commit(dataset, transaction, max_retries=0)
+    except CommitConflictError as error:
+        raise ConflictError(
+            f"Lance table {dataset.uri}: another program changed it after version {dataset.version}. Stop it and build again."
+        ) from error
 
 
 def restore(dataset: lance.LanceDataset, version: int) -> lance.LanceDataset:

@@ -4,11 +4,12 @@ Lance is not fork-safe. The first use records the process; a fork of it is refus
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -225,3 +226,24 @@ def open_tables(paths: StorePaths, versions: Mapping[str, int]) -> Tables:
     if lacking:
         raise ConflictError(f"store {paths.root}: table versions lack {', '.join(lacking)}, got {dict(versions)}. Give all four.")
     return Tables({table: open_table(paths, table, versions[table]) for table in TABLES})
+
+
+def read_episodes(
+    paths: StorePaths, columns: Mapping[str, str] | Sequence[str], *, versions: Mapping[str, int] | None = None
+) -> list[dict[str, Any]]:
+    """Return the rows of the table `episodes`, in stored order.
+
+    Args:
+        paths: The store.
+        columns: Names, or SQL expressions by name.
+        versions: Version by table name; by default what the newest commit names.
+
+    Raises:
+        NotFoundError: The store has no Lance copy, or not that version.
+        CorruptEpisodeError: The table cannot be read.
+    """
+    found = table_versions(paths) if versions is None else versions
+    episodes = open_table(paths, EPISODES, found[EPISODES])
+    with reading(episodes):
+        rows: list[dict[str, Any]] = episodes.to_table(columns=dict(columns) if isinstance(columns, Mapping) else list(columns)).to_pylist()
+    return rows
