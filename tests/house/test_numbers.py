@@ -88,7 +88,8 @@ def test_functions_take_few_parameters_and_name_them(repository):
         allowed = PRIVATE_POSITIONAL if node.name.startswith("_") else PUBLIC_POSITIONAL
         if count > PARAMETERS or len(positional) > allowed:
             wrong[name] = f"{len(positional)} positional of {count}"
-    assert wrong == {}, f"at most {PARAMETERS} parameters, keyword-only after the second (private helpers: the fourth)"
+    shown = "".join(f"\n  {name}: {count}" for name, count in sorted(wrong.items()))
+    assert wrong == {}, f"at most {PARAMETERS} parameters, keyword-only after the second (private helpers: the fourth):{shown}"
 
 
 def test_the_exceptions_still_exist(repository):
