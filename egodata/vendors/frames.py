@@ -31,6 +31,7 @@ STANDARD_RATES = tuple(
     )
 )
 RATE_TOLERANCE = 0.005
+TIE_NS = 1000
 UNIX_UNITS = ((Decimal(10) ** 17, "ns", 0), (Decimal(10) ** 14, "us", 3), (Decimal(10) ** 11, "ms", 6), (Decimal(10) ** 8, "s", 9))
 RELATIVE = "s from the first frame"
 
@@ -112,12 +113,13 @@ def nearest_rows(wanted_ns: NDArray[np.int64], have_ns: NDArray[np.int64]) -> tu
         have_ns: (N,), ascending, N at least 1, on the same clock.
 
     Returns:
-        Indices into `have_ns` (T,), non-decreasing, and the absolute distance (T,) in nanoseconds.
+        Indices into `have_ns` (T,), non-decreasing, the earlier of two that are equally near to a microsecond, and the absolute distance (T,) in nanoseconds.
     """
     right = np.clip(np.searchsorted(have_ns, wanted_ns), 1, max(1, len(have_ns) - 1))
     left = right - 1
     right = np.minimum(right, len(have_ns) - 1)
-    rows = np.where(np.abs(have_ns[right] - wanted_ns) < np.abs(have_ns[left] - wanted_ns), right, left).astype(np.int64)
+    closer = np.abs(have_ns[left] - wanted_ns) - np.abs(have_ns[right] - wanted_ns) > TIE_NS
+    rows = np.where(closer, right, left).astype(np.int64)
     return rows, np.abs(have_ns[rows] - wanted_ns)
 
 

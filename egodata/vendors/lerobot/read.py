@@ -168,7 +168,7 @@ def _aligned_camera(camera: _Camera, fps: Fraction, arrays: dict[str, NDArray[An
     key = camera_key(camera.name)
     arrays[f"{key}_source_row"] = camera.rows.astype(np.int32)
     features[f"{key}_source_row"] = FeatureSpec("int32", (), unit="frame")
-    arrays[valid_key(key)] = np.asarray(camera.distance_ns <= float(Fraction(10**9) / fps), np.bool_)
+    arrays[valid_key(key)] = np.asarray(camera.distance_ns <= float(10**9 / min(fps, camera.scan.fps)), np.bool_)
     features[valid_key(key)] = mask_spec()
 
 

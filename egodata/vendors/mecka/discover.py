@@ -98,7 +98,8 @@ def _recording(delivery: Path, folder: Path, options: VendorOptions) -> Recordin
 
 def _looks_like_one(folder: Path) -> bool:
     names = {path.name for path in folder.iterdir()}
-    return bool(names & {*FILES.values()}) or any(name.endswith((".json", "_video.mp4")) for name in names)
+    usual = {*FILES.values(), f"{folder.name}.json"}
+    return bool(names & usual) or any(name.endswith("_video.mp4") for name in names) or episode_json(folder)[1] is not None
 
 
 def _refused(delivery: Path, folder: Path, options: VendorOptions, why: tuple[str, str]) -> Refused:
