@@ -13,9 +13,10 @@ from egodata.catalog.assign import assign
 from egodata.catalog.datasets import diff_manifests
 from egodata.catalog.gates import check_gates
 from egodata.catalog.manifest import Manifest, head_episode, manifest_bytes, manifest_digest, manifest_from_bytes
-from egodata.catalog.rows import CatalogRow
+from egodata.catalog.rows import CatalogRow, catalog_from_lance, catalog_from_store
 from egodata.catalog.rules import DatasetRule, checked_rule, rule_identity
 from egodata.errors import ConflictError, InputError
+from egodata.formats import open_store
 from egodata.schema.canonical import jsonable
 from egodata.schema.layout import StorePaths, require_writable
 
@@ -110,16 +111,12 @@ def freeze(
 
 def _catalog(paths: StorePaths, format: str) -> tuple[list[CatalogRow], dict[str, int] | None]:
     if format == "lance":
-        from egodata.catalog.rows import catalog_from_lance
-        from egodata.formats.lance import table_versions
+        from egodata.formats.lance import table_versions  # lance is loaded only where its copy is read
 
         versions = table_versions(paths)
         return catalog_from_lance(paths, versions=versions), versions
     if format != "zarr":
         raise InputError(f"format {format!r}: expected zarr or lance")
-    from egodata.catalog.rows import catalog_from_store
-    from egodata.formats import open_store
-
     return catalog_from_store(open_store(paths, format)), None
 
 

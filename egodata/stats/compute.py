@@ -125,10 +125,10 @@ def feature_stats(
         if turn == 0:
             blocks.append(_Block(layout.proprio_dim, windows * recipe.proprio_history, _proprio_rows))
         label = "statistics" if len(starts) == 1 else f"statistics {turn + 1}/{len(starts)}"
-        columns = _collect(source, blocks, label=label, progress=progress)
-        fields.append(summarise(columns[0]))
+        found = _walk(source, blocks, label=label, progress=progress)
+        fields.append(found[0])
         if turn == 0:
-            proprio = summarise(columns[1])
+            proprio = found[1]
     action = {name: np.concatenate([part[name] for part in fields]).reshape(steps, layout.action_dim) for name in fields[0]}
     return {
         "action": FeatureStats(layout.action_names, recipe.rotation_channels("action"), action),
@@ -158,7 +158,8 @@ def _proprio_rows(found: EpisodeWindows) -> NDArray[np.float32]:
     return np.where(counted, found.proprio, np.float32(np.nan)).reshape(-1, found.proprio.shape[-1])
 
 
-def _collect(source: WindowSource, blocks: Sequence[_Block], *, label: str, progress: Progress) -> list[NDArray[np.float32]]:
+def _walk(source: WindowSource, blocks: Sequence[_Block], *, label: str, progress: Progress) -> list[dict[str, NDArray[np.float64]]]:
+    """Gather the columns of each block in one walk over the head and summarise them; they are freed on return."""
     columns = [np.empty((block.channels, block.rows), np.float32) for block in blocks]
     filled = [0] * len(blocks)
     for episode, found in tracked(source.windows(), label=label, progress=progress, total=len(source.episodes)):
@@ -171,7 +172,7 @@ def _collect(source: WindowSource, blocks: Sequence[_Block], *, label: str, prog
         raise InputError(
             f"{label}: expected {[block.rows for block in blocks]} rows, got {filled}; the head changed while it was read. Try again."
         )
-    return columns
+    return [summarise(part) for part in columns]
 
 
 def _check_finite(episode: HeadEpisode, found: EpisodeWindows) -> None:

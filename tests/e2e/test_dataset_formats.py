@@ -1,0 +1,107 @@
+"""A dataset and its statistics over a real store: the same bytes from zarr and from Lance, also after a re-delivery."""
+
+import numpy as np
+import pytest
+
+from egodata.catalog import diff_manifests, freeze, load_dataset
+from egodata.catalog.rules import DatasetRule, HeldOutRule, PinCount, checked_rule
+from egodata.errors import ConflictError
+from egodata.formats import open_store
+from egodata.formats.lance import build_lance, tagged_versions
+from egodata.formats.zarr import publish_draft
+from egodata.sampling import HeadSource, load_recipe
+from egodata.schema.layout import StorePaths, open_root
+from egodata.stats import norm_stats
+from egodata.testing.drafts import small_draft
+from egodata.video import EncodeSettings
+
+SETTINGS = EncodeSettings(profile="test", preset="ultrafast", frames_per_chunk=50)
+OPERATORS = "aaaabbcc"
+RULE = checked_rule(
+    DatasetRule(
+        name="small",
+        heads=("train", "seen", "unseen_operator"),
+        where={"vendor": "mecka"},
+        held_out=HeldOutRule(min_episodes=2),
+        valid_ratio=0.2,
+        pins={"seen": PinCount(1)},
+    )
+)
+
+
+def publish(paths: StorePaths, folder, number: int, *, seed: int) -> None:
+    draft = small_draft(
+        folder, frames=40 + number, size=(32, 24), seed=seed, episode_id=f"e{number}", operator=OPERATORS[number], annotations={}
+    )
+    publish_draft(paths, draft, settings=SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("small")
+    paths = open_root(folder / "store", create=True)
+    for number in range(len(OPERATORS)):
+        publish(paths, folder, number, seed=number)
+    build_lance(paths)
+    return paths, folder
+
+
+def test_one_digest_and_one_statistics_file_from_either_format(built):
+    paths, _ = built
+    from_zarr = freeze(paths, RULE, version="z", format="zarr").manifest
+    from_lance = freeze(paths, RULE, version="l", format="lance").manifest
+    assert from_zarr.digest == from_lance.digest
+    assert diff_manifests(from_zarr, from_lance).lines() == []
+    assert from_lance.held_out_operators == ("mecka/c",)
+    assert from_zarr.lance_versions is None
+    assert from_lance.lance_versions == tagged_versions(paths, from_lance.digest)
+    recipe = load_recipe("human_wrist6d")
+    one = norm_stats(paths, from_zarr, recipe, format="zarr")
+    two = norm_stats(paths, from_lance, recipe, format="lance")
+    assert not one.cached and not two.cached
+    assert one.path.read_bytes() == two.path.read_bytes()
+
+
+@pytest.mark.parametrize("format", ["zarr", "lance"])
+def test_statistics_equal_numpy_on_the_concatenated_rows(built, format):
+    paths, _ = built
+    manifest, recipe = freeze(paths, RULE, version=f"numpy-{format}", format=format).manifest, load_recipe("human_wrist6d")
+    fields = norm_stats(paths, manifest, recipe, format=format).features["action"].fields
+    source = HeadSource.open(paths, manifest, head="train", recipe=recipe, format=format)
+    parts = [windows for _, windows in source.windows()]
+    rows = np.concatenate([np.where(part.action_mask, part.actions, np.nan) for part in parts]).astype(np.float64)
+    source.close()
+    assert len(rows) == len(source)
+    assert fields["count"].tolist() == np.isfinite(rows).sum(0).tolist()
+    for name, want in {
+        "mean": np.nanmean(rows, 0),
+        "std": np.nanstd(rows, 0),
+        "min": np.nanmin(rows, 0),
+        "max": np.nanmax(rows, 0),
+    }.items():
+        np.testing.assert_allclose(fields[name], want, rtol=1e-10, atol=1e-15, err_msg=name)
+    for name, level in {"q01": 0.01, "median": 0.5, "q9999": 0.9999}.items():
+        np.testing.assert_allclose(fields[name], np.nanquantile(rows, level, axis=0), rtol=1e-12, atol=1e-15, err_msg=name)
+
+
+def test_a_re_delivery_never_changes_an_old_dataset(built):
+    paths, folder = built
+    old = freeze(paths, RULE, version="old", format="lance").manifest
+    first = old.head("train")[0]
+    number = int(first.episode_id[1:])
+    publish(paths, folder, number, seed=50)
+    build_lance(paths)
+    with pytest.raises(ConflictError, match=f"1 changed: {first.episode_id}"):
+        freeze(paths, RULE, version="old", format="lance")
+    new = freeze(paths, RULE, version="new", format="lance").manifest
+    assert diff_manifests(old, new).changed == (first.episode_id,)
+    again = load_dataset(paths, "small@old")
+    assert again == old
+    for format in ("zarr", "lance"):
+        store = open_store(paths, format, versions=again.lance_versions)
+        reader = store.open(first.episode_id, content=first.content)
+        assert reader.digests.content == first.content
+        rows = reader.rows(["right.obs_ee_pose"], [(0, first.frames)])["right.obs_ee_pose"]
+        draft = small_draft(folder, frames=40 + number, size=(32, 24), seed=number, episode_id=first.episode_id)
+        np.testing.assert_array_equal(rows, draft.arrays["right.obs_ee_pose"])
+        reader.close()
