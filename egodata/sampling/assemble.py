@@ -10,7 +10,6 @@ from egodata.episode import EpisodeReader
 from egodata.sampling.cache import Numbers
 from egodata.sampling.prompts import choose_prompt, prompt_candidates
 from egodata.sampling.recipe import Recipe
-from egodata.sampling.tracks import reference_poses
 from egodata.sampling.types import Bools, EpisodeWindows, Floats, Normaliser, Sample
 from egodata.sampling.windows import frames_in, history_frames
 
@@ -74,7 +73,7 @@ def episode_samples(
     """
     action = _normalised(windows.actions, np.isfinite(windows.actions), normalisers.get("action"))
     proprio = _normalised(windows.proprio, windows.proprio_valid, normalisers.get("proprio"))
-    reference = reference_poses(numbers.tracks, recipe, starts=windows.frames).astype(np.float32)
+    reference = numbers.tracks.reference[windows.frames].astype(np.float32)
     reference = np.where(np.isfinite(reference).all(-1, keepdims=True), reference, np.array(IDENTITY_POSE, np.float32))
     samples = []
     for n, frame in enumerate(windows.frames.tolist()):

@@ -17,7 +17,7 @@ from egodata.sampling.index import HeadIndex, build_index
 from egodata.sampling.order import AUTO_BUDGET, auto_per_episode, stride_indices
 from egodata.sampling.prompts import frames_with_text
 from egodata.sampling.recipe import Layout, Recipe, bind
-from egodata.sampling.tracks import arms_ready, windows_of
+from egodata.sampling.tracks import windows_of
 from egodata.sampling.types import EpisodeWindows, Normaliser, Sample
 from egodata.sampling.windows import cutoff_ends
 from egodata.schema.layout import StorePaths
@@ -93,7 +93,7 @@ class HeadSource:
         return layouts[0]
 
     def _usable(self, episode: HeadEpisode) -> NDArray[np.bool_]:
-        return np.asarray(arms_ready(self._cache.numbers(episode).tracks, self.recipe).any(1))
+        return np.asarray(self._cache.numbers(episode).tracks.ready.any(1))
 
     def __len__(self) -> int:
         return len(self.index)

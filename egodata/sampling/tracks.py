@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egodata.geometry.rotation import Array, matrix_from_quat
-from egodata.sampling.recipe import ActionSpec, ProprioSpec, Recipe
-from egodata.sampling.transforms import interpolate_poses, interpolate_rows, into_frame, pack_human, relative_poses
+from egodata.geometry.rotation import Array
+from egodata.sampling.recipe import Recipe
+from egodata.sampling.transforms import Poses, interpolate_poses, interpolate_rows, into_frame, pack_human, poses_from_rows, rows_from_poses
 from egodata.sampling.types import EpisodeWindows
 from egodata.sampling.windows import Bools, Ints, frames_in, history_frames, resampling, window_frames
 from egodata.schema.features import HEAD_POSE, SIDES, valid_key
@@ -21,16 +21,23 @@ class Tracks:
     """Whole-episode numbers that a recipe needs; float64, NaN where invalid.
 
     Attributes:
-        action: (T, A, 7) poses in the world, or (T, D) joints.
-        proprio: The same for proprio.
-        reference: (T, A, 7) wrist poses that actions start from; None for joints.
-        head: (T, 7) head poses; None where the recipe does not use them.
+        action: (T, A, 7) rows of poses in the world, or (T, D) joints.
+        ready: (T, A) bool; arms that an action can start from.
+        joints: (T, P) joints of proprio; None for hands.
+        arms: (T, A) poses of proprio in the world; None for joints.
+        origin: Poses whose coordinate frame actions are in, (T, A) wrists or (T, 1) head; None for the world and for joints.
+        head: (T, 1) head poses; None where proprio is not in their coordinate frame.
+        reference: (T, A, 7) rows of the wrist poses that actions start from, in the head's coordinate frame where proprio is,
+            else in the world; A is 0 for joints.
     """
 
     action: Array
-    proprio: Array
-    reference: Array | None
-    head: Array | None
+    ready: Bools
+    joints: Array | None
+    arms: Poses | None
+    origin: Poses | None
+    head: Poses | None
+    reference: Array
 
     @property
     def total_frames(self) -> int:
@@ -39,9 +46,10 @@ class Tracks:
 
     @property
     def size_bytes(self) -> int:
-        """Memory of the distinct arrays."""
-        arrays = {id(array): array.nbytes for array in (self.action, self.proprio, self.reference, self.head) if array is not None}
-        return sum(arrays.values())
+        """Memory of the arrays."""
+        poses = [part for poses in (self.arms, self.origin, self.head) if poses is not None for part in (poses.positions, poses.rotations)]
+        rows = [array for array in (self.action, self.ready, self.joints, self.reference, *poses) if array is not None]
+        return sum({id(array): array.nbytes for array in rows}.values())
 
 
 def _measured(arrays: Mapping[str, NDArray[Any]], key: str) -> Array:
@@ -65,34 +73,29 @@ def prepare(arrays: Mapping[str, NDArray[Any]], recipe: Recipe) -> Tracks:
         arrays: By key, (T, ...); at least `Layout.keys` of `bind`. A feature without a mask is valid where it is finite.
         recipe: What is needed.
     """
-    made: dict[str, Array] = {}
-
-    def poses(feature: str) -> Array:
-        if feature not in made:
-            made[feature] = np.stack([_measured(arrays, f"{side}.{feature}") for side in SIDES], axis=1)
-        return made[feature]
-
-    def track(spec: ActionSpec | ProprioSpec) -> Array:
-        return _measured(arrays, spec.feature) if spec.layout == "joints" else poses(spec.feature)
-
-    frames = (recipe.action.coordinate_frame, recipe.proprio.coordinate_frame)
-    reference = None
-    if recipe.action.layout != "joints":
-        reference = poses(recipe.action.reference if recipe.action.coordinate_frame == "wrist" else recipe.action.feature)
-    return Tracks(track(recipe.action), track(recipe.proprio), reference, _measured(arrays, HEAD_POSE) if "head" in frames else None)
+    if recipe.action.layout == "joints":
+        action = _measured(arrays, recipe.action.feature)
+        nothing = np.zeros((len(action), 0, 7))
+        return Tracks(action, _finite(action, 1)[:, None], _measured(arrays, recipe.proprio.feature), None, None, None, nothing)
+    return _prepare_hands(arrays, recipe)
 
 
-def arms_ready(tracks: Tracks, recipe: Recipe) -> Bools:
-    """Mark the arms (T, A) that an action can start from at each frame.
-
-    Their reference pose is valid, and the head's where actions are in its coordinate frame.
-    """
-    if tracks.reference is None:
-        return _finite(tracks.action, 1)[:, None]
-    ready = _finite(tracks.reference, -1)
-    if recipe.action.coordinate_frame == "head" and tracks.head is not None:
-        ready = ready & _finite(tracks.head, -1)[:, None]
-    return ready
+def _prepare_hands(arrays: Mapping[str, NDArray[Any]], recipe: Recipe) -> Tracks:
+    frame = recipe.action.coordinate_frame
+    features = (recipe.action.feature, recipe.action.reference if frame == "wrist" else recipe.action.feature, recipe.proprio.feature)
+    rows = {name: np.stack([_measured(arrays, f"{side}.{name}") for side in SIDES], axis=1) for name in set(features)}
+    poses = {name: poses_from_rows(found) for name, found in rows.items()}
+    action, reference, arms = rows[features[0]], poses[features[1]], poses[features[2]]
+    head = None
+    if "head" in (frame, recipe.proprio.coordinate_frame):
+        head = poses_from_rows(_measured(arrays, HEAD_POSE)[:, None])
+    origin = {"wrist": reference, "head": head}.get(frame)
+    ready = _finite(rows[features[1]], -1)
+    if frame == "head" and head is not None:
+        ready = ready & _finite(head.positions, -1)
+    in_head = head if recipe.proprio.coordinate_frame == "head" else None
+    seen = rows[features[1]] if in_head is None else rows_from_poses(into_frame(reference, in_head))
+    return Tracks(action, ready, None, arms, origin, in_head, seen)
 
 
 def _actions(tracks: Tracks, recipe: Recipe, starts: Ints, ends: Ints, *, fps: Fraction) -> tuple[Array, Bools]:
@@ -101,35 +104,32 @@ def _actions(tracks: Tracks, recipe: Recipe, starts: Ints, ends: Ints, *, fps: F
     plan = resampling(length, recipe.action.steps)
     before, after = tracks.action[frames[:, plan.lower]], tracks.action[frames[:, plan.upper]]
     recorded = (real[:, plan.lower] & real[:, plan.upper])[..., None]
-    if tracks.reference is None:
+    if tracks.arms is None:
         values = interpolate_rows(before, after, np.broadcast_to(plan.share, before.shape[:2]))
         return values, recorded & np.isfinite(values)
-    positions, rotations = interpolate_poses(before, after, np.broadcast_to(plan.share[:, None], before.shape[:3]))
-    if recipe.action.coordinate_frame == "wrist":
-        positions, rotations = into_frame(positions, rotations, frame=tracks.reference[starts][:, None])
-    elif recipe.action.coordinate_frame == "head" and tracks.head is not None:
-        positions, rotations = into_frame(positions, rotations, frame=tracks.head[starts][:, None, None])
-    positions = np.where(arms_ready(tracks, recipe)[starts][:, None, :, None], positions, np.nan)
-    return _packed(positions, rotations, recorded, grip=False)
+    poses = interpolate_poses(before, after, np.broadcast_to(plan.share[:, None], before.shape[:3]))
+    if tracks.origin is not None:
+        poses = into_frame(poses, tracks.origin[starts][:, None])
+    return _packed(poses, recorded, grip=False, allowed=tracks.ready[starts][:, None])
 
 
-def _packed(positions: Array, rotations: Array, recorded: Bools, *, grip: bool) -> tuple[Array, Bools]:
-    """Pack arms into channels; an arm that is invalid anywhere in a step is invalid in all its channels there."""
-    valid = _finite(positions, -1) & _finite(rotations, (-1, -2))
-    values = pack_human(positions, rotations, grip=grip)
+def _packed(poses: Poses, recorded: Bools | np.bool_, *, grip: bool, allowed: Bools | np.bool_) -> tuple[Array, Bools]:
+    """Pack arms into channels; an arm that is invalid anywhere in a step, or not allowed, is invalid in all its channels there."""
+    valid = _finite(poses.positions, -1) & _finite(poses.rotations, (-1, -2)) & allowed
+    values = pack_human(poses, grip=grip)
     cells = np.repeat(valid, values.shape[-1] // valid.shape[-1], axis=-1)
     return np.where(cells, values, np.nan), cells & recorded
 
 
 def _proprio(tracks: Tracks, recipe: Recipe, starts: Ints) -> tuple[Array, Bools, Bools]:
     frames, real = history_frames(starts, count=recipe.proprio.history, stride=recipe.proprio.stride_frames)
-    rows = tracks.proprio[frames]
-    if recipe.proprio.layout == "joints":
+    if tracks.arms is None:
+        rows = np.asarray(tracks.joints)[frames]
         return rows, real, _finite(rows, -1)[..., None]
-    positions, rotations = rows[..., :3], matrix_from_quat(rows[..., 3:])
-    if recipe.proprio.coordinate_frame == "head" and tracks.head is not None:
-        positions, rotations = into_frame(positions, rotations, frame=tracks.head[starts][:, None, None])
-    values, cells = _packed(positions, rotations, np.ones((*real.shape, 1), bool), grip=True)
+    poses = tracks.arms[frames]
+    if tracks.head is not None:
+        poses = into_frame(poses, tracks.head[starts][:, None])
+    values, cells = _packed(poses, np.True_, grip=True, allowed=np.True_)
     return values, real, cells[..., :: values.shape[-1] // len(recipe.arms)]
 
 
@@ -168,19 +168,3 @@ def episode_windows(
         WindowError: A start lies outside the episode.
     """
     return windows_of(prepare(arrays, recipe), recipe, starts=starts, fps=fps, ends=ends)
-
-
-def reference_poses(tracks: Tracks, recipe: Recipe, *, starts: Ints) -> Array:
-    """Wrist poses at the start frames, for turning actions back into poses.
-
-    Returns:
-        (n, A, 7): in the head's coordinate frame where the recipe's proprio is, else in the world; NaN where invalid.
-        Without arms, (n, 0, 7), for joints.
-    """
-    starts = np.asarray(starts, np.int64)
-    if tracks.reference is None:
-        return np.zeros((len(starts), 0, 7))
-    poses = tracks.reference[starts]
-    if recipe.proprio.coordinate_frame == "head" and tracks.head is not None:
-        return relative_poses(poses, frame=tracks.head[starts][:, None])
-    return poses

@@ -6,6 +6,7 @@ Every function takes many starts of one episode at once; one start is an array o
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,7 @@ class Resampling:
     share: NDArray[np.float64]
 
 
+@lru_cache(maxsize=64)
 def resampling(frames: int, steps: int) -> Resampling:
     """Spread `steps` evenly over the frames 0 .. frames - 1, both ends kept; a single step takes frame 0."""
     if steps == 1:

@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation, Slerp
 
 from egodata.annotations import Span
 from egodata.sampling import cutoff_ends, episode_windows, load_recipe
-from egodata.sampling.tracks import prepare, reference_poses
+from egodata.sampling.tracks import prepare
 from egodata.schema.features import SIDES
 from egodata.testing.memory import ramp_hands, ramp_joints
 
@@ -175,10 +175,10 @@ def test_span_cutoff_pads_with_mask_0_and_repeats_the_last_action_of_the_span():
 
 def test_reference_poses_are_the_wrists_in_the_head_frame():
     arrays = ramp_hands("h", frames=TOTAL).arrays
-    found = reference_poses(prepare(arrays, HANDS), HANDS, starts=np.array([33]))[0]
+    found = prepare(arrays, HANDS).reference[33]
     head = arrays["obs_head_pose"][33].astype(float)
     for arm, side in enumerate(SIDES):
         pose = arrays[f"{side}.obs_ee_pose"][33].astype(float)
         np.testing.assert_allclose(found[arm, :3], rotation(head).inv().apply(pose[:3] - head[:3]), atol=1e-5)
         np.testing.assert_allclose(rotation(found[arm]).as_matrix(), (rotation(head).inv() * rotation(pose)).as_matrix(), atol=1e-6)
-    assert reference_poses(prepare(ramp_joints("j", frames=5).arrays, JOINTS), JOINTS, starts=np.array([0, 1])).shape == (2, 0, 7)
+    assert prepare(ramp_joints("j", frames=5).arrays, JOINTS).reference.shape == (5, 0, 7)
