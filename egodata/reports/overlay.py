@@ -1,0 +1,187 @@
+"""Previews of an episode: hands projected through its calibration, the way ahead, spans and validity, on the stored frames."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from egodata.episode import EpisodeReader
+from egodata.errors import InputError, VideoError, WindowError
+from egodata.progress import Progress, silent
+from egodata.reports.marks import SIDE_COLOURS, draw_axes, draw_hand, draw_joint_traces, draw_way_ahead
+from egodata.reports.sketch import Image, darken, draw_text, shorten, stack_grid, text_size
+from egodata.reports.tracks import Tracks, load_tracks, pick_camera
+from egodata.video.write import write_mp4
+
+CANVAS_WIDTH_PX = 1280
+AHEAD_S = 1.0
+_BATCH_FRAMES = 16
+_WARNING = (255, 96, 84)
+_MUTED = (190, 190, 196)
+
+
+def preview_frame(reader: EpisodeReader, frame: int, *, camera: str | None = None, width_px: int | None = None) -> Image:
+    """Draw one frame of an episode with everything known about it.
+
+    Hands are projected with the lens distortion where the calibration has one; robots without hands get joint traces.
+
+    Args:
+        reader: The episode, of any format.
+        frame: 0 <= frame < T.
+        camera: Name, or None for the reference camera.
+        width_px: Width of the picture; None enlarges small frames to about 1280 pixels.
+
+    Returns:
+        (H, W, 3) uint8 RGB, both sides even.
+
+    Raises:
+        FeatureNotFoundError: No such camera.
+        WindowError: The frame is outside the episode.
+    """
+    name = pick_camera(reader, camera)
+    tracks = load_tracks(reader, name)
+    (picture,) = reader.frames(name, [frame])
+    return _compose(reader, tracks, _enlarged(picture, width_px), frame)
+
+
+def write_preview(
+    reader: EpisodeReader,
+    out: Path,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    camera: str | None = None,
+    width_px: int | None = None,
+    progress: Progress = silent,
+) -> int:
+    """Write the preview of a frame range as an mp4 at the episode's own rate.
+
+    Args:
+        reader: The episode, of any format.
+        out: File to write; its folder is made.
+        start: First frame.
+        end: Frame after the last one; None for the end of the episode.
+        camera: Name, or None for the reference camera.
+        width_px: As in `preview_frame`.
+        progress: Told of every frame.
+
+    Returns:
+        The number of frames written.
+
+    Raises:
+        FeatureNotFoundError: No such camera.
+        WindowError: The range is empty or outside the episode.
+    """
+    total = reader.meta.total_frames
+    stop = total if end is None else end
+    if not 0 <= start < stop <= total:
+        raise WindowError(f"episode {reader.meta.episode_id}: frames [{start}, {stop}) are empty or outside [0, {total})")
+    name = pick_camera(reader, camera)
+    tracks = load_tracks(reader, name)
+
+    def pictures() -> Iterator[Image]:
+        for first in range(start, stop, _BATCH_FRAMES):
+            batch = range(first, min(first + _BATCH_FRAMES, stop))
+            for frame, picture in zip(batch, reader.frames(name, batch), strict=True):
+                progress("preview", frame - start, stop - start)
+                yield _compose(reader, tracks, _enlarged(picture, width_px), frame)
+
+    out.parent.mkdir(parents=True, exist_ok=True)
+    count = write_mp4(out, pictures(), fps=reader.meta.fps, preset="veryfast", crf=20)
+    progress("preview", count, count)
+    return count
+
+
+def contact_sheet(reader: EpisodeReader, *, camera: str | None = None, tiles: int = 6, columns: int = 3, tile_width_px: int = 480) -> bytes:
+    """Draw evenly spaced frames of an episode as one PNG.
+
+    Args:
+        reader: The episode, of any format.
+        camera: Name, or None for the reference camera.
+        tiles: How many frames; fewer where the episode is shorter.
+        columns: Tiles per row.
+        tile_width_px: Width of one frame.
+
+    Returns:
+        PNG bytes.
+
+    Raises:
+        FeatureNotFoundError: No such camera.
+        InputError: `tiles` or `columns` is below 1.
+    """
+    if min(tiles, columns) < 1:
+        raise InputError(f"contact sheet: expected at least 1 tile and 1 column, got {tiles} and {columns}")
+    name = pick_camera(reader, camera)
+    tracks = load_tracks(reader, name)
+    total = reader.meta.total_frames
+    chosen = sorted({round(i * (total - 1) / max(1, tiles - 1)) for i in range(tiles)})
+    pictures = reader.frames(name, chosen)
+    drawn = [_compose(reader, tracks, _enlarged(p, tile_width_px), f) for f, p in zip(chosen, pictures, strict=True)]
+    grid = stack_grid(drawn, columns=min(columns, len(drawn)), gap_px=4)
+    done, png = cv2.imencode(".png", grid[..., ::-1])
+    if not done:
+        raise VideoError(f"episode {reader.meta.episode_id}: its contact sheet could not be made into a PNG")
+    return bytes(png)
+
+
+def _enlarged(picture: Image, width_px: int | None) -> Image:
+    height, width = picture.shape[:2]
+    wanted = width_px or width * max(1, round(CANVAS_WIDTH_PX / width))
+    size = (max(2, wanted - wanted % 2), max(2, 2 * round(height * wanted / width / 2)))
+    how = cv2.INTER_AREA if size[0] < width else cv2.INTER_CUBIC
+    return np.ascontiguousarray(cv2.resize(np.asarray(picture), size, interpolation=how), np.uint8)
+
+
+def _compose(reader: EpisodeReader, tracks: Tracks, picture: Image, frame: int) -> Image:
+    ahead = max(1, round(AHEAD_S * float(reader.meta.fps)))
+    for side in tracks.hands:
+        draw_way_ahead(picture, tracks, side, frame, frames=ahead)
+    for side in tracks.hands:
+        draw_hand(picture, tracks, side, frame)
+        draw_axes(picture, tracks, side, frame)
+    draw_joint_traces(picture, tracks, frame)
+    _write_header(reader, tracks, picture, frame)
+    if not tracks.joints:
+        _write_spans(reader, picture, frame)
+    return picture
+
+
+def _letters_px(picture: Image) -> float:
+    return max(9.0, float(picture.shape[1]) / 64)
+
+
+def _write_header(reader: EpisodeReader, tracks: Tracks, picture: Image, frame: int) -> None:
+    """Write id, frame, time and operator above the picture, and which hands are valid."""
+    letters, width = _letters_px(picture), picture.shape[1]
+    meta = reader.meta
+    darken(picture, (0, round(1.75 * letters)), (0, width))
+    line, right = 1.25 * letters, width - letters
+    for side in reversed(tracks.hands):
+        valid = bool(tracks.hands[side].valid[frame])
+        word = side if valid else f"{side} invalid"
+        right -= text_size(word, height_px=letters) + letters
+        draw_text(picture, word, (right, line), height_px=letters, colour=SIDE_COLOURS[side] if valid else _WARNING)
+    text = f"{meta.episode_id}  {frame}/{meta.total_frames}  {tracks.seconds[frame]:.2f} s  {meta.operator or 'operator unknown'}"
+    draw_text(picture, shorten(text, height_px=letters, width_px=right - 2 * letters), (letters, line), height_px=letters)
+    if tracks.why_not and tracks.hands:
+        draw_text(picture, tracks.why_not, (letters, line + 1.7 * letters), height_px=letters, colour=_WARNING)
+
+
+def _write_spans(reader: EpisodeReader, picture: Image, frame: int) -> None:
+    """Write the texts active at a frame below the picture, with the role of each."""
+    letters = _letters_px(picture)
+    lines: list[tuple[str, str]] = []
+    for key in reader.annotation_keys:
+        role = key.removeprefix("annotations").lstrip("_") or "annotation"
+        lines += [(role, span.text) for span in reader.spans(key) or () if span.start <= frame < span.end]
+    lines = lines or [("", "no annotations" if not reader.annotation_keys else "no span active")]
+    height, width = picture.shape[:2]
+    top = height - round((1.6 * len(lines) + 0.5) * letters)
+    darken(picture, (top, height), (0, width))
+    column = letters + max(text_size(f"{role}  ", height_px=letters) for role, _ in lines)
+    for number, (role, text) in enumerate(lines):
+        line = top + (1.6 * number + 1.4) * letters
+        draw_text(picture, role, (letters, line), height_px=letters, colour=_MUTED)
+        shown = shorten(text, height_px=letters, width_px=width - column - letters)
+        draw_text(picture, shown, (column, line), height_px=letters)
