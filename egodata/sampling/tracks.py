@@ -105,9 +105,9 @@ def _actions(tracks: Tracks, recipe: Recipe, starts: Ints, ends: Ints, *, fps: F
     before, after = tracks.action[frames[:, plan.lower]], tracks.action[frames[:, plan.upper]]
     recorded = (real[:, plan.lower] & real[:, plan.upper])[..., None]
     if tracks.arms is None:
-        values = interpolate_rows(before, after, np.broadcast_to(plan.share, before.shape[:2]))
+        values = interpolate_rows(before, after, share=np.broadcast_to(plan.share, before.shape[:2]))
         return values, recorded & np.isfinite(values)
-    poses = interpolate_poses(before, after, np.broadcast_to(plan.share[:, None], before.shape[:3]))
+    poses = interpolate_poses(before, after, share=np.broadcast_to(plan.share[:, None], before.shape[:3]))
     if tracks.origin is not None:
         poses = into_frame(poses, tracks.origin[starts][:, None])
     return _packed(poses, recorded, grip=False, allowed=tracks.ready[starts][:, None])

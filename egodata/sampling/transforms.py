@@ -15,7 +15,7 @@ from egodata.geometry.rotation import Array, matrix_from_quat, matrix_from_rot6d
 from egodata.sampling.recipe import HUMAN_ACTION_WIDTH, HUMAN_PROPRIO_WIDTH, Recipe
 
 
-def interpolate_rows(before: NDArray[np.floating], after: NDArray[np.floating], share: NDArray[np.floating]) -> Array:
+def interpolate_rows(before: NDArray[np.floating], after: NDArray[np.floating], *, share: NDArray[np.floating]) -> Array:
     """Interpolate rows (..., D) linearly; share (...) from 0 (`before`) to 1 (`after`)."""
     before = np.asarray(before, np.float64)
     return before + share[..., None] * (np.asarray(after, np.float64) - before)
@@ -60,9 +60,9 @@ def from_frame(poses: Poses, frame: Poses) -> Poses:
     return Poses((frame.rotations @ poses.positions[..., None])[..., 0] + frame.positions, frame.rotations @ poses.rotations)
 
 
-def interpolate_poses(before: Array, after: Array, share: NDArray[np.floating]) -> Poses:
+def interpolate_poses(before: Array, after: Array, *, share: NDArray[np.floating]) -> Poses:
     """Interpolate rows (..., 7): translation linearly, rotation by slerp on the shorter arc."""
-    positions = interpolate_rows(before[..., :3], after[..., :3], share)
+    positions = interpolate_rows(before[..., :3], after[..., :3], share=share)
     return Poses(positions, matrix_from_quat(slerp(before[..., 3:], after[..., 3:], share)))
 
 

@@ -81,12 +81,12 @@ def test_wrist_actions_go_back_to_the_head_frame(future, wrists, head):
 @settings(max_examples=40, deadline=None)
 @given(poses(6), poses(6), st.floats(0, 1))
 def test_interpolation_keeps_both_ends_and_a_constant_turning_speed(before, after, share):
-    at_start = interpolate_poses(before, after, np.zeros(6))
+    at_start = interpolate_poses(before, after, share=np.zeros(6))
     np.testing.assert_allclose(at_start.positions, before[:, :3], atol=1e-12)
     np.testing.assert_allclose(at_start.rotations, matrix_from_quat(before[:, 3:]), atol=1e-9)
     ends = matrix_from_quat(before[:, 3:]), matrix_from_quat(after[:, 3:])
     whole = angle_rad(*ends)
-    between = interpolate_poses(before, after, np.full(6, share)).rotations
+    between = interpolate_poses(before, after, share=np.full(6, share)).rotations
     clear = whole < 3.1  # a half turn has two shorter arcs
     np.testing.assert_allclose(angle_rad(ends[0], between)[clear], share * whole[clear], atol=1e-6)
 
