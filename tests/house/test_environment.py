@@ -1,10 +1,17 @@
 """Dagster, Hydra and torch in one environment: docs/decisions/001-environment.md says why this is guarded."""
 
+import ast
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import version
 from pathlib import Path
+
+PACKAGES = ("egodata", "pipelines", "egotrain")
+MODULES = {"hydra-core": "hydra", "opencv-python-headless": "cv2", "pylance": "lance", "pyyaml": "yaml"}
+PROGRAMS = {"dagster-webserver"}  # run, not imported
 
 SELECTIONS = """
 import hydra, omegaconf, torch
@@ -83,3 +90,17 @@ def test_constraints_are_exact_and_name_no_build(repository):
     lines = [line for line in (repository / "constraints.txt").read_text().splitlines() if line and not line.startswith("#")]
     assert lines and all(line.count("==") == 1 and "+" not in line and "://" not in line for line in lines)
     assert {"torch==2.13.0", "hydra-core==1.4.0rc3", "omegaconf==2.4.1rc1"} <= set(lines)
+
+
+def test_dependencies_are_those_that_are_imported(repository):
+    imported = set()
+    for path in (path for package in PACKAGES for path in (repository / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                imported.add(node.module.partition(".")[0])
+    imported -= {*sys.stdlib_module_names, *PACKAGES}
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
+    names = {re.split(r"[<>=!~\[ ]", item, maxsplit=1)[0].lower() for item in project["dependencies"]} - PROGRAMS
+    assert imported == {MODULES.get(name, name.replace("-", "_")) for name in names}

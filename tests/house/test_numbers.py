@@ -22,7 +22,7 @@ TAKEN_TOGETHER = {
 }
 # Names that a framework calls, with its own arguments.
 FRAMEWORK_CALLS = frozenset(
-    {"training_step", "validation_step", "predict_step", "forward", "optimizer_step", "configure_gradient_clipping"}
+    {"training_step", "validation_step", "predict_step", "forward", "optimizer_step", "transfer_batch_to_device", "on_train_batch_end"}
 )
 FRAMEWORK_DECORATORS = frozenset(
     {"command", "group", "asset", "multi_asset", "asset_check", "sensor", "schedule", "op", "job", "observable_source_asset"}
