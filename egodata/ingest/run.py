@@ -86,28 +86,29 @@ def _select(discovery: Discovery, options: IngestOptions) -> Discovery:
 
 def _without_collisions(discovery: Discovery, paths: StorePaths, *, unique: bool) -> tuple[list[RecordingRef], list[Refused]]:
     """Take out recordings whose id is another one's, ignoring case: twice in the delivery, or already in the store."""
-    folded = Counter(ref.id.lower() for ref in discovery.recordings)
+    same = Counter(ref.id.lower() for ref in discovery.recordings)
+    exact = Counter(ref.id for ref in discovery.recordings)
     stored = {recording.lower(): recording for recording in known_recordings(paths)}
     clear, refused = [], list(discovery.refused)
     for ref in discovery.recordings:
-        other = _collision(ref, folded, stored, paths, unique=unique)
+        known = stored.get(ref.id.lower())
+        other = _other_owner(ref, known, paths, unique=unique)
+        if other is None and same[ref.id.lower()] > 1 and (known is None or exact[ref.id] > 1):
+            other = f"{same[ref.id.lower()]} recordings of this delivery have it"
         if other is None:
             clear.append(ref)
-        else:
-            message = f"id {ref.id}: {other}, ignoring case. Ask the vendor for another id; nothing is renamed."
-            refused.append(Refused(_marked(ref), (Finding("id-collision", Severity.ERROR, ref.id, message),)))
+            continue
+        message = f"id {ref.id}: {other}, ignoring case. Ask the vendor for another id; nothing is renamed."
+        refused.append(Refused(_marked(ref), (Finding("id-collision", Severity.ERROR, ref.id, message),)))
     return clear, refused
 
 
-def _collision(ref: RecordingRef, folded: Counter[str], stored: dict[str, str], paths: StorePaths, *, unique: bool) -> str | None:
-    known = stored.get(ref.id.lower())
+def _other_owner(ref: RecordingRef, known: str | None, paths: StorePaths, *, unique: bool) -> str | None:
     if known is not None and known != ref.id:
         return f"recording {known} is in the store"
     entry = read_entry(paths, ref.id) if known is not None else None
     if entry is not None and (entry.vendor != ref.vendor or (not unique and entry.dataset != ref.dataset)):
         return f"the store has it from {entry.vendor}, dataset {entry.dataset}"
-    if folded[ref.id.lower()] > 1:
-        return f"{folded[ref.id.lower()]} recordings of this delivery have it"
     return None
 
 

@@ -97,7 +97,7 @@ class MeckaFiles:
 
     def draft(self):
         self.write()
-        (ref,) = self.discover().recordings
+        (ref,) = [ref for ref in self.discover().recordings if ref.id == self.id]
         (draft,) = get_vendor("mecka").read(ref, self.options).episodes
         return draft
 

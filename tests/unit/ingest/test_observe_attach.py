@@ -1,0 +1,57 @@
+"""What Dagster asks for: a cheap version per recording, and one part at a time."""
+
+import os
+
+import pytest
+
+from egodata.errors import EpisodeNotFoundError, InputError, NotFoundError
+from egodata.formats.zarr import ZarrStore
+from egodata.ingest import attach_from_raw, discover, observe, raw_digest
+
+from .conftest import IDS
+
+
+def test_observed_versions_follow_size_and_mtime(raw, bench):
+    before = observe(discover(bench.raw, "mecka"))
+    assert list(before) == list(IDS)
+    path = raw[IDS[1]].folder / "hands.csv"
+    status = path.stat()
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    after = observe(discover(bench.raw, "mecka"))
+    assert {identity for identity in IDS if before[identity] != after[identity]} == {IDS[1]}
+    assert observe(discover(bench.raw, "mecka"), only=[IDS[0]]) == {IDS[0]: before[IDS[0]]}
+
+
+def test_raw_digests_follow_bytes_by_part(raw, bench):
+    def digests():
+        return {ref.id: raw_digest(ref) for ref in discover(bench.raw, "mecka").recordings}
+
+    before = digests()
+    for path in raw[IDS[0]].folder.iterdir():
+        os.utime(path)
+    assert digests() == before
+    raw[IDS[0]].annotations = "label,start_time,end_time\n"
+    raw[IDS[0]].write()
+    after = digests()[IDS[0]]
+    assert {part for part in after.parts if after.parts[part] != before[IDS[0]].parts[part]} == {"annotations"}
+    assert after.raw != before[IDS[0]].raw and [file.path for file in after.files] == sorted(file.path for file in after.files)
+
+
+def test_attaching_a_part_twice_changes_once(raw, bench):
+    bench()
+    raw[IDS[0]].annotations = "label,start_time,end_time\nreach,0,0.2\n"
+    raw[IDS[0]].write()
+    calls = [attach_from_raw(bench.paths, bench.raw, recording=IDS[0], part="annotations", options=bench.options()) for _ in range(2)]
+    assert [call.changed for call in calls] == [(IDS[0],), ()] and calls[0].contents == calls[1].contents
+    assert ZarrStore(bench.paths).open(IDS[0]).annotation_keys == ("annotations_subtask",)
+    same = attach_from_raw(bench.paths, bench.raw, recording=IDS[0], part="calibration", options=bench.options())
+    assert same.changed == () and same.contents == calls[0].contents
+
+
+def test_attaching_names_what_is_wrong(raw, bench):
+    with pytest.raises(InputError, match="expected one of annotations, calibration"):
+        attach_from_raw(bench.paths, bench.raw, recording=IDS[0], part="video", options=bench.options())
+    with pytest.raises(NotFoundError, match="recording nobody: not in delivery"):
+        attach_from_raw(bench.paths, bench.raw, recording="nobody", part="annotations", options=bench.options())
+    with pytest.raises(EpisodeNotFoundError):
+        attach_from_raw(bench.paths, bench.raw, recording=IDS[0], part="annotations", options=bench.options())
