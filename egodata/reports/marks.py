@@ -12,6 +12,7 @@ _FINGER_LIGHT = (0.62, 1.0, 0.86, 0.74, 0.64)
 _AXES: tuple[Colour, Colour, Colour] = ((238, 58, 58), (70, 214, 84), (84, 122, 255))
 _AXIS_M = 0.05
 _AHEAD_DOTS = 6
+_QUIET_SHARE = 0.25
 _TRACES: tuple[Colour, ...] = ((255, 158, 44), (64, 208, 255), (120, 224, 110), (240, 110, 180), (250, 224, 90), (170, 150, 255))
 
 
@@ -21,6 +22,11 @@ def _size(picture: Image) -> tuple[int, int]:
 
 def _light(colour: Colour, share: float) -> Colour:
     red, green, blue = (int(share * c) for c in colour)
+    return red, green, blue
+
+
+def _towards_white(colour: Colour, share: float) -> Colour:
+    red, green, blue = (int(c + max(0.0, share) * (255 - c)) for c in colour)
     return red, green, blue
 
 
@@ -57,46 +63,55 @@ def _pose(track: HandTrack, frame: int) -> Array | None:
 
 
 def draw_way_ahead(picture: Image, tracks: Tracks, side: str, frame: int, *, frames: int) -> None:
-    """Draw where the wrist goes in the frames that follow, as seen from the camera now; it fades with time."""
+    """Draw where the wrist goes in the frames that follow, as seen from the camera now: white now, its hand's colour later."""
     track = tracks.hands[side]
     if track.poses is None:
         return
     pixels = tracks.pixels(track.poses[frame : frame + frames + 1, :3, 3], frame, _size(picture))
     unit = picture.shape[1] / 640
-    draw_curve(picture, pixels, colour=DARK, width_px=3.0 * unit)
+    draw_curve(picture, pixels, colour=DARK, width_px=3.4 * unit)
     pieces = np.array_split(np.arange(len(pixels)), 8) if len(pixels) > 8 else [np.arange(len(pixels))]
     for number, piece in enumerate(pieces):
         span = pixels[piece[0] : piece[-1] + 2]
-        draw_curve(picture, span, colour=_light(SIDE_COLOURS[side], 1 - 0.08 * number), width_px=1.5 * unit)
+        draw_curve(picture, span, colour=_towards_white(SIDE_COLOURS[side], 0.75 - 0.1 * number), width_px=2.0 * unit)
     for ahead in np.linspace(0, frames, _AHEAD_DOTS)[1:].astype(int):
         if ahead < len(pixels):
-            draw_dot(picture, pixels[ahead], colour=SIDE_COLOURS[side], radius_px=1.6 * unit)
+            draw_dot(picture, pixels[ahead], colour=SIDE_COLOURS[side], radius_px=2.0 * unit)
 
 
-def draw_joint_traces(picture: Image, tracks: Tracks, frame: int) -> None:
+def draw_joint_traces(picture: Image, tracks: Tracks, frame: int) -> int:
     """Draw every joint over the whole episode in the lower quarter, each scaled to its own range, with a cursor at the frame.
 
-    Observed joints are full, commanded ones thin; nothing is drawn where the episode has no joints.
+    Commanded joints are drawn where there are no observed ones; nothing is drawn where the episode has no joints.
+
+    Returns:
+        The first row that the traces cover; the height of the picture if there are none.
     """
-    if not tracks.joints:
-        return
-    height, width = picture.shape[:2]
+    height, width = int(picture.shape[0]), int(picture.shape[1])
+    shown = {key: value for key, value in tracks.joints.items() if "obs_" in key} or tracks.joints
+    if not shown:
+        return height
     unit, top = width / 640, int(height * 0.72)
-    darken(picture, (top, height), (0, width), share=0.7)
-    margin = round(6 * unit)
-    for key, values in tracks.joints.items():
-        finite = np.where(np.isfinite(values), values, np.nan)
-        low, high = (
-            np.array([f(c[np.isfinite(c)], initial=0.0) if np.isfinite(c).any() else 0.0 for c in finite.T]) for f in (np.min, np.max)
-        )
-        span = np.maximum(high - low, 1e-6)
-        x = np.linspace(margin, width - 1 - margin, len(values))
-        for joint in range(values.shape[1]):
-            y = height - 1 - margin - (finite[:, joint] - low[joint]) / span[joint] * (height - top - 2 * margin)
-            colour = _TRACES[joint % len(_TRACES)]
-            commanded = "cmd" in key
-            draw_curve(picture, np.stack([x, y], -1), colour=_light(colour, 0.5) if commanded else colour, width_px=unit)
-    at = margin + (width - 1 - 2 * margin) * frame / max(1, len(tracks.seconds) - 1)
-    draw_line(picture, np.array([at, top]), np.array([at, height - 1]), colour=(255, 255, 255), width_px=unit)
-    names = ", ".join(f"{key} ({values.shape[1]})" for key, values in tracks.joints.items())
-    draw_text(picture, names, (margin, top + 12 * unit), height_px=10 * unit)
+    margin, line = round(6 * unit), round(16 * unit)
+    darken(picture, (top, height), (0, width), share=0.72)
+    names = ", ".join(f"{key} ({values.shape[1]})" for key, values in shown.items())
+    draw_text(picture, names, (margin, top + 0.75 * line), height_px=10 * unit)
+    x = np.linspace(margin, width - 1 - margin, len(tracks.seconds))
+    bottom, tall = height - 1 - margin, height - 1 - margin - top - line
+    for values in shown.values():
+        for joint, share in enumerate(_own_range(values).T):
+            points = np.stack([x, bottom - share * tall], -1)
+            draw_curve(picture, points, colour=_TRACES[joint % len(_TRACES)], width_px=0.8 * unit)
+    draw_line(picture, np.array([x[frame], top + line]), np.array([x[frame], height - 1.0]), colour=(255, 255, 255), width_px=unit)
+    return top
+
+
+def _own_range(values: Array) -> Array:
+    """Centre each column (T, D) on its finite values and scale it to 0..1, quiet ones at most fourfold against the liveliest."""
+    finite = np.isfinite(values)
+    low = np.min(values, axis=0, where=finite, initial=np.inf)
+    high = np.max(values, axis=0, where=finite, initial=-np.inf)
+    span = np.where(np.isfinite(high - low), high - low, 0.0)
+    widest = np.maximum(np.maximum(span, _QUIET_SHARE * span.max(initial=0.0)), 1e-9)
+    scaled: Array = 0.5 + (values - (low + high) / 2) / widest
+    return scaled

@@ -136,14 +136,12 @@ def _enlarged(picture: Image, width_px: int | None) -> Image:
 def _compose(reader: EpisodeReader, tracks: Tracks, picture: Image, frame: int) -> Image:
     ahead = max(1, round(AHEAD_S * float(reader.meta.fps)))
     for side in tracks.hands:
-        draw_way_ahead(picture, tracks, side, frame, frames=ahead)
-    for side in tracks.hands:
         draw_hand(picture, tracks, side, frame)
+        draw_way_ahead(picture, tracks, side, frame, frames=ahead)
         draw_axes(picture, tracks, side, frame)
-    draw_joint_traces(picture, tracks, frame)
+    bottom = draw_joint_traces(picture, tracks, frame)
     _write_header(reader, tracks, picture, frame)
-    if not tracks.joints:
-        _write_spans(reader, picture, frame)
+    _write_spans(reader, picture, frame, bottom=bottom)
     return picture
 
 
@@ -162,24 +160,24 @@ def _write_header(reader: EpisodeReader, tracks: Tracks, picture: Image, frame: 
         word = side if valid else f"{side} invalid"
         right -= text_size(word, height_px=letters) + letters
         draw_text(picture, word, (right, line), height_px=letters, colour=SIDE_COLOURS[side] if valid else _WARNING)
-    text = f"{meta.episode_id}  {frame}/{meta.total_frames}  {tracks.seconds[frame]:.2f} s  {meta.operator or 'operator unknown'}"
+    text = f"{meta.episode_id} | {frame}/{meta.total_frames} | {tracks.seconds[frame]:.2f} s | {meta.operator or 'operator unknown'}"
     draw_text(picture, shorten(text, height_px=letters, width_px=right - 2 * letters), (letters, line), height_px=letters)
     if tracks.why_not and tracks.hands:
         draw_text(picture, tracks.why_not, (letters, line + 1.7 * letters), height_px=letters, colour=_WARNING)
 
 
-def _write_spans(reader: EpisodeReader, picture: Image, frame: int) -> None:
-    """Write the texts active at a frame below the picture, with the role of each."""
+def _write_spans(reader: EpisodeReader, picture: Image, frame: int, *, bottom: int) -> None:
+    """Write the texts active at a frame, with the role of each, so that they end at row `bottom`."""
     letters = _letters_px(picture)
     lines: list[tuple[str, str]] = []
     for key in reader.annotation_keys:
         role = key.removeprefix("annotations").lstrip("_") or "annotation"
         lines += [(role, span.text) for span in reader.spans(key) or () if span.start <= frame < span.end]
     lines = lines or [("", "no annotations" if not reader.annotation_keys else "no span active")]
-    height, width = picture.shape[:2]
-    top = height - round((1.6 * len(lines) + 0.5) * letters)
-    darken(picture, (top, height), (0, width))
-    column = letters + max(text_size(f"{role}  ", height_px=letters) for role, _ in lines)
+    width = picture.shape[1]
+    top = bottom - round((1.6 * len(lines) + 0.5) * letters)
+    darken(picture, (top, bottom), (0, width))
+    column = 2 * letters + max(text_size(role, height_px=letters) for role, _ in lines)
     for number, (role, text) in enumerate(lines):
         line = top + (1.6 * number + 1.4) * letters
         draw_text(picture, role, (letters, line), height_px=letters, colour=_MUTED)
