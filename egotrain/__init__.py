@@ -1,0 +1,1 @@
+"""Training of policies on frozen datasets: the same answer on either storage format."""

@@ -1,0 +1,177 @@
+"""Checkpoints: written whole or not at all, tensors and plain types only, with all that a prediction needs."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from egodata.catalog import Manifest
+from egodata.config import typed
+from egodata.errors import ConfigError, InputError, NotFoundError
+from egodata.names import nearest
+from egodata.sampling import Recipe
+from egodata.stats import NormStats, train_digest
+from egotrain.conf import FitConfig
+from egotrain.policies.dims import PolicyDims
+
+CHECKPOINT_SCHEMA = 1
+LAST = "last.ckpt"
+_STEP = re.compile(r"step-(\d+)\.ckpt")
+_PREFIX = "policy."
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What a checkpoint knows besides weights and optimiser state.
+
+    Attributes:
+        step: Optimiser steps done.
+        config: Of the run.
+        dims: Sizes that the policy was built for.
+        recipe: What a sample is.
+        stats: Statistics that it was trained with; they win over any file.
+        dataset: Reference and digest.
+        weights: State of the policy.
+    """
+
+    step: int
+    config: FitConfig
+    dims: PolicyDims
+    recipe: Recipe
+    stats: NormStats
+    dataset: Mapping[str, str]
+    weights: Mapping[str, Tensor]
+
+
+def carried_values(
+    config: Mapping[str, Any], *, dims: PolicyDims, recipe: Recipe, stats: NormStats, dataset: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return what the trainer puts into every checkpoint, as plain types."""
+    return {
+        "schema": CHECKPOINT_SCHEMA,
+        "config": plain(config),
+        "dims": plain(dims.to_json()),
+        "recipe": plain(recipe.to_json()),
+        "stats": stats.to_json(),
+        "dataset": dict(dataset),
+    }
+
+
+def plain(value: Any) -> Any:
+    """Turn tuples into lists and mappings into dicts, all the way down."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value
+
+
+def step_path(folder: Path, step: int) -> Path:
+    """Return the path of the checkpoint of a step."""
+    return folder / f"step-{step:08d}.ckpt"
+
+
+def publish(written: Path, path: Path) -> None:
+    """Move a finished checkpoint into place and let ``last.ckpt`` beside it, a relative link, name it.
+
+    Readers see the old checkpoint or the new one: the link is replaced, never removed.
+    """
+    with written.open("rb") as file:
+        os.fsync(file.fileno())
+    os.replace(written, path)
+    link = path.with_name(f".{LAST}.{os.getpid()}.tmp")
+    link.unlink(missing_ok=True)
+    link.symlink_to(path.name)
+    os.replace(link, path.with_name(LAST))
+
+
+def find_checkpoint(folder: Path, name: str = LAST) -> Path:
+    """Return the file that a checkpoint name stands for.
+
+    Raises:
+        NotFoundError: It is not there, or the link leads nowhere; the newest checkpoint is named.
+    """
+    path = folder / name
+    if path.is_file():
+        return path.resolve()
+    known = checkpoints(folder)
+    if path.is_symlink() or name == LAST:
+        hint = f"the newest is {known[-1].name}: ask for it with checkpoint={known[-1].name}" if known else "there is no checkpoint"
+        raise NotFoundError(f"checkpoint {path}: {'the link leads nowhere' if path.is_symlink() else 'no such file'}; {hint}")
+    raise NotFoundError(f"checkpoint {path}: no such file; {nearest(name, [found.name for found in known])}")
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """Return complete checkpoints by step, the newest last."""
+    return sorted((path for path in folder.glob("step-*.ckpt") if _STEP.fullmatch(path.name)), key=lambda path: path.name)
+
+
+def load_checkpoint(path: Path) -> Carried:
+    """Read what a checkpoint carries; nothing in it is executed.
+
+    Raises:
+        InputError: Not one of ours, damaged, or of a newer schema.
+    """
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+        schema, values = found["egotrain"]["schema"], found["egotrain"]
+    except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError) as error:
+        raise InputError(f"checkpoint {path.name}: cannot be read ({type(error).__name__}: {str(error)[:120]}). Choose another.") from error
+    if schema != CHECKPOINT_SCHEMA:
+        raise InputError(f"checkpoint {path.name}: schema {schema}, this egotrain reads {CHECKPOINT_SCHEMA}. Use the one that wrote it.")
+    return Carried(
+        step=int(found["global_step"]),
+        config=typed(FitConfig, values["config"], where=f"checkpoint {path.name}"),
+        dims=PolicyDims.from_json(values["dims"]),
+        recipe=typed(Recipe, values["recipe"], where=f"checkpoint {path.name}"),
+        stats=NormStats.from_json(values["stats"], where=f"checkpoint {path.name}"),
+        dataset=values["dataset"],
+        weights={name.removeprefix(_PREFIX): tensor for name, tensor in found["state_dict"].items()},
+    )
+
+
+def newest_checkpoint(folder: Path, *, say: Callable[[str], None]) -> Path | None:
+    """Return the checkpoint to go on from: what ``last.ckpt`` names, else the newest complete one, which is said; None without any."""
+    known = checkpoints(folder)
+    if not known:
+        return None
+    if (folder / LAST).is_file():
+        return find_checkpoint(folder)
+    link = folder / f".{LAST}.{os.getpid()}.tmp"
+    link.symlink_to(known[-1].name)
+    os.replace(link, folder / LAST)
+    say(f"{folder}: {LAST} leads nowhere; taking the newest complete checkpoint, {known[-1].name}")
+    return known[-1]
+
+
+def check_carried(carried: Carried, manifest: Manifest) -> None:
+    """Refuse to put a checkpoint and a dataset together that do not belong to each other.
+
+    Raises:
+        ConfigError: The checkpoint was trained on another dataset, or its statistics are of another training head.
+    """
+    what = f"checkpoint of step {carried.step}"
+    before = carried.dataset["digest"]
+    if before != manifest.digest:
+        name = carried.dataset["dataset"]
+        raise ConfigError(f"{what}: trained on {name} ({before[:16]}), got {manifest.ref} ({manifest.digest[:16]}). Use that dataset.")
+    if carried.stats.train_digest != train_digest(manifest):
+        raise ConfigError(f"{what}: its statistics are of another training head than {manifest.ref}'s. Train again.")
+
+
+def load_weights(policy: torch.nn.Module, carried: Carried) -> None:
+    """Put a checkpoint's weights into a policy.
+
+    Raises:
+        ConfigError: The policy's code has other parameters than the checkpoint.
+    """
+    try:
+        policy.load_state_dict(dict(carried.weights))
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ConfigError(f"checkpoint of step {carried.step}: other parameters than the policy ({reason}). Train again.") from error

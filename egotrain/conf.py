@@ -1,0 +1,166 @@
+"""The typed configuration of training and evaluation. YAML files in configs/ hold the values."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from egodata.config import strict_config
+from egodata.errors import ConfigError
+from egotrain.policies.hpt.config import HptConfig
+
+Format = Literal["zarr", "lance"]
+Head = Literal["train", "seen", "unseen_operator"]
+
+
+@strict_config
+@dataclass(frozen=True, slots=True)
+class DataConfig:
+    """How samples become batches.
+
+    Attributes:
+        batch_size: Samples per step.
+        num_workers: Processes that read; 0 reads in the training process.
+        normalisation: How actions and proprio are scaled; statistics are those of the training head.
+        image_height: Of the batch path, pixels.
+        image_width: Of the batch path, pixels.
+        colour_jitter: Largest change of brightness, contrast and saturation while training, as a share; 0 is off.
+    """
+
+    batch_size: int
+    num_workers: int
+    normalisation: Literal["quantile", "minmax", "zscore"]
+    image_height: int
+    image_width: int
+    colour_jitter: float
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1 or self.num_workers < 0 or min(self.image_height, self.image_width) < 16 or not 0 <= self.colour_jitter < 1:
+            raise ConfigError("data: expected batch_size >= 1, num_workers >= 0, images of at least 16 pixels and 0 <= colour_jitter < 1")
+
+
+@strict_config
+@dataclass(frozen=True, slots=True)
+class OptimConfig:
+    """AdamW with a schedule.
+
+    Attributes:
+        learning_rate: At its highest.
+        weight_decay: Not applied to norms and biases.
+        betas: Of AdamW.
+        warmup_steps: Linear rise from 0.
+        schedule: After the rise.
+        final_share: Share of the learning rate that a cosine ends at.
+        clip_norm: Largest norm of all gradients; 0 does not clip.
+    """
+
+    learning_rate: float
+    weight_decay: float
+    betas: tuple[float, float]
+    warmup_steps: int
+    schedule: Literal["constant", "cosine"]
+    final_share: float
+    clip_norm: float
+
+    def __post_init__(self) -> None:
+        low = min(self.weight_decay, self.warmup_steps, self.clip_norm)
+        if self.learning_rate <= 0 or low < 0 or not 0 <= self.final_share <= 1:
+            raise ConfigError("optim: expected learning_rate > 0, weight_decay, warmup_steps and clip_norm >= 0, and 0 <= final_share <= 1")
+
+
+@strict_config
+@dataclass(frozen=True, slots=True)
+class TrainerConfig:
+    """How long, where, and how often to look.
+
+    Attributes:
+        max_steps: Optimiser steps.
+        accelerator: ``auto`` takes a GPU if there is one.
+        threads: CPU threads of torch, fixed so that results repeat; recorded in the run.
+        log_every_steps: Between rows of training loss.
+        evaluate_every_steps: Between evaluations; 0 evaluates at the end only.
+        checkpoint_every_steps: Between checkpoints; one is always written at the end.
+    """
+
+    max_steps: int
+    accelerator: Literal["auto", "cpu", "gpu"]
+    threads: int
+    log_every_steps: int
+    evaluate_every_steps: int
+    checkpoint_every_steps: int
+
+    def __post_init__(self) -> None:
+        low = min(self.max_steps, self.threads, self.log_every_steps, self.checkpoint_every_steps)
+        if low < 1 or self.evaluate_every_steps < 0:
+            raise ConfigError("trainer: expected max_steps, threads and the steps between log rows and checkpoints >= 1, evaluations >= 0")
+
+
+@strict_config
+@dataclass(frozen=True, slots=True)
+class EvaluationConfig:
+    """Which frames are scored.
+
+    Attributes:
+        heads: Of the dataset; those that it does not have are left out and named.
+        samples_per_head: Budget, spent evenly over the head's episodes.
+        batch_size: Samples per batch; does not change the result beyond rounding.
+        baselines: Whether to score holding still and the mean action beside the policy.
+    """
+
+    heads: tuple[Head, ...]
+    samples_per_head: int
+    batch_size: int
+    baselines: bool
+
+    def __post_init__(self) -> None:
+        if not self.heads or self.samples_per_head < 1 or self.batch_size < 1:
+            raise ConfigError("evaluation: expected at least one head, samples_per_head >= 1 and batch_size >= 1")
+
+
+@strict_config
+@dataclass(frozen=True, slots=True)
+class FitConfig:
+    """One training run.
+
+    Attributes:
+        store: Root folder of the store.
+        dataset: ``name@version``, or the path of a manifest.
+        run: Name of the run; its folder is runs/<run> in the store.
+        recipe: Which numbers, images and texts make a sample.
+        format: Which copy of the episodes to read; both give the same samples.
+        seed: Everything random follows from it.
+        resume: Go on with an unfinished run of this name and config.
+    """
+
+    store: str
+    dataset: str
+    run: str
+    recipe: str
+    data: DataConfig
+    policy: HptConfig
+    optim: OptimConfig
+    trainer: TrainerConfig
+    evaluation: EvaluationConfig
+    format: Format = "zarr"
+    seed: int = 0
+    resume: bool = False
+
+
+@strict_config
+@dataclass(frozen=True, slots=True)
+class EvaluateConfig:
+    """One evaluation of a checkpoint; what is None is taken from the run.
+
+    Attributes:
+        format: Which copy to read.
+        checkpoint: File name in the run's checkpoints folder.
+        samples_per_head: Budget, spent evenly over the head's episodes.
+        heads: Of the dataset.
+        shuffle_images: Give every sample the images of another one, to see how much the policy uses what it sees.
+        threads: CPU threads of torch.
+    """
+
+    checkpoint: str
+    shuffle_images: bool
+    format: Format | None = None
+    samples_per_head: int | None = None
+    heads: tuple[Head, ...] | None = field(default=None)
+    threads: int | None = None

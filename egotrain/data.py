@@ -1,0 +1,155 @@
+"""From a frozen dataset to batches on a device."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from egodata.catalog import Manifest
+from egodata.errors import ConfigError, NotFoundError
+from egodata.sampling import HeadSource, Recipe
+from egodata.schema.layout import StorePaths
+from egodata.stats import NormStats
+from egodata.torch import Batch, HeadLoader, images_to_device
+from egodata.torch.images import IMAGENET_MEAN, IMAGENET_STD
+from egotrain.conf import DataConfig, FitConfig
+from egotrain.policies.base import Observation
+from egotrain.policies.dims import PolicyDims
+
+
+@dataclass(frozen=True, slots=True)
+class RunData:
+    """What a run reads.
+
+    Attributes:
+        manifest: The frozen dataset.
+        recipe: What a sample is.
+        stats: Of the training head.
+        sources: Normalising sources by head of the dataset.
+    """
+
+    manifest: Manifest
+    recipe: Recipe
+    stats: NormStats
+    sources: Mapping[str, HeadSource]
+
+    @property
+    def dims(self) -> tuple[int, int]:
+        """Channels of action and proprio."""
+        layout = next(iter(self.sources.values())).layout
+        return layout.action_dim, layout.proprio_dim
+
+    def close(self) -> None:
+        """Close open episodes."""
+        for source in self.sources.values():
+            source.close()
+
+
+def open_sources(
+    paths: StorePaths, manifest: Manifest, recipe: Recipe, *, heads: tuple[str, ...], stats: NormStats, config: FitConfig
+) -> dict[str, HeadSource]:
+    """Open heads of a dataset; ones that it does not have are left out.
+
+    Raises:
+        NotFoundError: It has none of them.
+        RecipeError: The recipe does not fit an episode, or two heads have different channels.
+    """
+    present = [head for head in heads if head in manifest.heads]
+    if not present:
+        raise NotFoundError(f"dataset {manifest.ref}: none of the heads {', '.join(heads)}; it has {', '.join(manifest.heads)}")
+    normalisers = stats.normalisers(config.data.normalisation)
+    return {
+        head: HeadSource.open(paths, manifest, head=head, recipe=recipe, format=config.format, normalisers=normalisers, seed=config.seed)
+        for head in present
+    }
+
+
+def policy_dims(source: HeadSource, config: DataConfig) -> PolicyDims:
+    """Return the sizes that a policy has to be built for."""
+    recipe = source.recipe
+    return PolicyDims(
+        action_steps=recipe.action_steps,
+        action_dim=source.layout.action_dim,
+        proprio_history=recipe.proprio_history,
+        proprio_dim=source.layout.proprio_dim,
+        arms=len(recipe.arms),
+        cameras=recipe.cameras,
+        images=recipe.image_history.count,
+        image_height=config.image_height,
+        image_width=config.image_width,
+    )
+
+
+def check_dims(wanted: PolicyDims, found: PolicyDims, *, what: str) -> None:
+    """Refuse to put a policy and data together whose sizes differ.
+
+    Args:
+        wanted: Of the policy.
+        found: Of the data.
+        what: Named first in the error.
+
+    Raises:
+        ConfigError: Naming each size that differs.
+    """
+    before, after = wanted.to_json(), found.to_json()
+    wrong = [f"{name} {before[name]} in the policy, {after[name]} in the data" for name in before if before[name] != after[name]]
+    if wrong:
+        raise ConfigError(f"{what}: {'; '.join(wrong)}. Use the recipe and the dataset that the policy was built for.")
+
+
+def observation(batch: Batch, *, device: torch.device, dims: PolicyDims) -> Observation:
+    """Take from a batch what a policy sees; images are resized and normalised on the device."""
+    size = (dims.image_height, dims.image_width)
+    return Observation(
+        images={camera: images_to_device(batch["images"][camera], device=device, size=size) for camera in dims.cameras},
+        image_mask={camera: batch["image_mask"][camera].to(device) for camera in dims.cameras},
+        proprio_BKP=batch["proprio"].to(device),
+        proprio_mask_BK=batch["proprio_mask"].to(device),
+        arm_valid_BKA=batch["arm_valid"].to(device),
+        prompts=batch["prompt"],
+        fps_B=batch["fps"].to(device),
+    )
+
+
+def jittered(images_BN3HW: Tensor, *, strength: float, generator: torch.Generator) -> Tensor:
+    """Change brightness, contrast and saturation of each sample's normalised images by up to `strength`, the same for its N images."""
+    batch = len(images_BN3HW)
+    factors = 1 + strength * (2 * torch.rand(3, batch, 1, 1, 1, 1, generator=generator) - 1)
+    brightness, contrast, saturation = factors.to(images_BN3HW)
+    mean, std = (images_BN3HW.new_tensor(values).view(3, 1, 1) for values in (IMAGENET_MEAN, IMAGENET_STD))
+    values = (images_BN3HW * std + mean) * brightness
+    centre = values.mean((2, 3, 4), keepdim=True)
+    values = centre + contrast * (values - centre)
+    grey = values.mean(2, keepdim=True)
+    return ((grey + saturation * (values - grey)).clamp(0, 1) - mean) / std
+
+
+class TrainStream:
+    """Batches of steps start_step .. max_steps - 1, epoch after epoch; iterating measures how long one waits for data.
+
+    Batch s is batch s modulo the epoch's length, of epoch s over the epoch's length, whatever came before: so a resumed run
+    reads exactly what an unbroken one would have.
+    """
+
+    def __init__(self, loader: HeadLoader, *, start_step: int, max_steps: int) -> None:
+        """Wrap a training loader; its epochs are set here."""
+        self.loader, self.start_step, self.max_steps = loader, start_step, max_steps
+        self.wait_s = 0.0
+
+    def __len__(self) -> int:
+        return self.max_steps
+
+    def __iter__(self) -> Iterator[Batch]:
+        step = self.start_step
+        while step < self.max_steps:
+            epoch, first = divmod(step, self.loader.batches_in_epoch)
+            self.loader.set_epoch(epoch, start_batch=first)
+            batches = iter(self.loader)
+            for _ in range(min(len(self.loader), self.max_steps - step)):
+                began = time.perf_counter()
+                batch = next(batches)
+                self.wait_s += time.perf_counter() - began
+                step += 1
+                yield batch

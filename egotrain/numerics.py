@@ -1,0 +1,79 @@
+"""What a run's numbers depend on besides its config: threads, instruction set, versions, source code."""
+
+import platform
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from egodata.sampling.seeds import derive_seed
+
+PACKAGES = ("egodata", "torch", "lightning", "numpy", "zarr", "pylance", "av", "hydra-core")
+GIT_TIMEOUT_S = 20
+
+
+@contextmanager
+def fixed_numerics(threads: int) -> Iterator[None]:
+    """Fix the number of CPU threads and ask for deterministic algorithms, as long as the context lasts."""
+    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before[0])
+        torch.use_deterministic_algorithms(before[1])
+
+
+def generator(base: int, *parts: int | str) -> torch.Generator:
+    """Return a CPU generator that follows from a base seed and what it is for, such as ``(step, rank, "noise")``."""
+    return torch.Generator().manual_seed(derive_seed(base, *parts))
+
+
+@contextmanager
+def seeded_dropout(base: int, *parts: int | str) -> Iterator[None]:
+    """Seed torch's own generators for dropout, which takes no other, and put them back afterwards."""
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        torch.manual_seed(derive_seed(base, *parts, "dropout"))
+        yield
+
+
+def environment() -> dict[str, Any]:
+    """Return versions, machine and threads as plain types."""
+    return {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "packages": {name: _version(name) for name in PACKAGES},
+        "git": git_revision(),
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def git_revision() -> dict[str, Any] | None:
+    """Return revision and whether tracked files differ from it; None where this package is not in a git checkout."""
+    folder = Path(__file__).parent
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=GIT_TIMEOUT_S)
+        return done.stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", Path(__file__).name)
+        return {"revision": git("rev-parse", "HEAD"), "changed": bool(git("status", "--porcelain", "--untracked-files=no"))}
+    except (OSError, subprocess.SubprocessError):
+        return None

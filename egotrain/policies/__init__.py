@@ -1,0 +1,1 @@
+"""Policies behind one protocol, and what they share."""

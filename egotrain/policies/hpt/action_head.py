@@ -1,0 +1,43 @@
+"""Velocity of a noised action chunk, given the trunk's tokens. Suffixes as in `policies.base`; J tokens of the chunk."""
+
+import torch
+from torch import Tensor, nn
+
+from egotrain.policies.dims import PolicyDims
+from egotrain.policies.hpt.config import HptConfig
+from egotrain.policies.layers import Block, Mlp, sinusoids
+
+TIME_RANGE = 1000.0
+
+
+class ActionHead(nn.Module):
+    """A cross-attention transformer over tokens that each stand for a few action steps."""
+
+    def __init__(self, config: HptConfig, dims: PolicyDims) -> None:
+        super().__init__()
+        width = config.head_width
+        self.group = config.steps_per_token
+        self.steps = dims.action_steps
+        self.tokens = -(-dims.action_steps // self.group)
+        self.embed = nn.Linear(self.group * dims.action_dim, width)
+        self.position_JE = nn.Parameter(torch.randn(self.tokens, width) * 0.02)
+        self.time = Mlp(width, hidden=2 * width)
+        self.context_norm = nn.LayerNorm(config.width)
+        self.blocks = nn.ModuleList(
+            Block(width, heads=config.head_heads, mlp_ratio=config.mlp_ratio, context_width=config.width) for _ in range(config.head_layers)
+        )
+        self.norm = nn.LayerNorm(width)
+        self.out = nn.Linear(width, self.group * dims.action_dim)
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, noised_BSD: Tensor, time_B: Tensor, context_BLE: Tensor) -> Tensor:
+        """Return the velocity (B, S, D)."""
+        padded = nn.functional.pad(noised_BSD, (0, 0, 0, self.tokens * self.group - self.steps))
+        x = self.embed(padded.unflatten(1, (self.tokens, self.group)).flatten(2)) + self.position_JE
+        time_B1E = self.time(sinusoids(time_B * TIME_RANGE, x.shape[-1]))[:, None]
+        context = self.context_norm(context_BLE)
+        for block in self.blocks:
+            x = block(x + time_B1E, context)
+        out = self.out(self.norm(x)).unflatten(2, (self.group, -1)).flatten(1, 2)
+        return out[:, : self.steps]
