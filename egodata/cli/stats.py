@@ -26,7 +26,7 @@ def stats(store: Path, ref: str, recipe: str, format_name: str, as_json: bool) -
     paths = open_root(store)
     manifest = load_dataset(paths, ref)
     with ConsoleProgress() as progress:
-        found = norm_stats(paths, manifest, load_recipe(recipe), format=format_name, progress=progress)
+        found = norm_stats(paths, manifest, recipe=load_recipe(recipe), format=format_name, progress=progress)
     flat = [str(channel) for channel in found.flat_channels()]
     if as_json:
         numbers = {"key": found.key, "episodes": found.episodes, "windows": found.windows, "cached": found.cached, "flat_channels": flat}

@@ -52,7 +52,7 @@ def stats_key(manifest: Manifest, recipe: Recipe) -> str:
     return json_digest({"train": train_digest(manifest), "recipe": recipe.numbers_digest, "algorithm": ALGORITHM})
 
 
-def norm_stats(paths: StorePaths, manifest: Manifest, recipe: Recipe, *, format: str = "zarr", progress: Progress = silent) -> NormStats:
+def norm_stats(paths: StorePaths, manifest: Manifest, *, recipe: Recipe, format: str = "zarr", progress: Progress = silent) -> NormStats:
     """Return the statistics of a dataset's training head under a recipe, from the cache if they are there.
 
     A corrupt entry is computed again. Where the result cannot be kept (a full or read-only disk), it is returned all the same.

@@ -56,8 +56,8 @@ def test_one_digest_and_one_statistics_file_from_either_format(built):
     assert from_zarr.lance_versions is None
     assert from_lance.lance_versions == tagged_versions(paths, from_lance.digest)
     recipe = load_recipe("human_wrist6d")
-    one = norm_stats(paths, from_zarr, recipe, format="zarr")
-    two = norm_stats(paths, from_lance, recipe, format="lance")
+    one = norm_stats(paths, from_zarr, recipe=recipe, format="zarr")
+    two = norm_stats(paths, from_lance, recipe=recipe, format="lance")
     assert not one.cached and not two.cached
     assert one.path.read_bytes() == two.path.read_bytes()
 
@@ -66,7 +66,7 @@ def test_one_digest_and_one_statistics_file_from_either_format(built):
 def test_statistics_equal_numpy_on_the_concatenated_rows(built, format):
     paths, _ = built
     manifest, recipe = freeze(paths, RULE, version=f"numpy-{format}", format=format).manifest, load_recipe("human_wrist6d")
-    fields = norm_stats(paths, manifest, recipe, format=format).features["action"].fields
+    fields = norm_stats(paths, manifest, recipe=recipe, format=format).features["action"].fields
     source = HeadSource.open(paths, manifest, head="train", recipe=recipe, format=format)
     parts = [windows for _, windows in source.windows()]
     rows = np.concatenate([np.where(part.action_mask, part.actions, np.nan) for part in parts]).astype(np.float64)

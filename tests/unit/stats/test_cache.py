@@ -42,8 +42,8 @@ def manifest_of(store, *ids, seen=()):
 def test_second_time_comes_from_the_cache_and_says_so(paths, store):
     manifest, recipe = manifest_of(store, "hands0", "hands1"), load_recipe("human_wrist6d")
     labels = []
-    first = norm_stats(paths, manifest, recipe, progress=lambda label, done, total: labels.append(label))
-    again = norm_stats(paths, manifest, recipe, format="lance")
+    first = norm_stats(paths, manifest, recipe=recipe, progress=lambda label, done, total: labels.append(label))
+    again = norm_stats(paths, manifest, recipe=recipe, format="lance")
     assert (first.cached, again.cached) == (False, True)
     assert first.to_bytes() == again.to_bytes() == first.path.read_bytes()
     assert first.path == paths.root / f"norm_stats/set/v1/{first.key[:16]}.json"
@@ -56,7 +56,7 @@ def test_only_the_training_head_counts(paths, store):
     recipe = load_recipe("joints")
     alone, beside = manifest_of(store, "joints0"), manifest_of(store, "joints0", seen=("joints1",))
     assert stats_key(alone, recipe) == stats_key(beside, recipe)
-    found = norm_stats(paths, beside, recipe)
+    found = norm_stats(paths, beside, recipe=recipe)
     assert found.features["action"].fields["max"][0].tolist() == [49000, 49001, 49002]
 
 
@@ -74,24 +74,24 @@ def test_the_key_follows_content_recipe_and_nothing_else(store):
 @pytest.mark.parametrize("damage", ["{", "{}", "[]", None])
 def test_a_corrupt_entry_is_computed_again(paths, store, damage):
     manifest, recipe = manifest_of(store, "joints0"), load_recipe("joints")
-    first = norm_stats(paths, manifest, recipe)
+    first = norm_stats(paths, manifest, recipe=recipe)
     if damage is None:
         value = json.loads(first.path.read_text())
         value["features"]["action"]["mean"][0][0] = 7.0
         damage = json.dumps(value)
     first.path.write_text(damage)
-    again = norm_stats(paths, manifest, recipe)
+    again = norm_stats(paths, manifest, recipe=recipe)
     assert not again.cached
     assert again.path.read_bytes() == first.to_bytes()
 
 
 def test_an_entry_under_the_wrong_name_is_not_used(paths, store):
     recipe = load_recipe("joints")
-    other = norm_stats(paths, manifest_of(store, "joints1"), recipe)
+    other = norm_stats(paths, manifest_of(store, "joints1"), recipe=recipe)
     manifest = manifest_of(store, "joints0")
     target = other.path.with_name(f"{stats_key(manifest, recipe)[:16]}.json")
     target.write_bytes(other.path.read_bytes())
-    assert norm_stats(paths, manifest, recipe).key == stats_key(manifest, recipe)
+    assert norm_stats(paths, manifest, recipe=recipe).key == stats_key(manifest, recipe)
 
 
 def test_a_disk_that_cannot_be_written_does_not_stop_training(paths, store, monkeypatch):
@@ -99,7 +99,7 @@ def test_a_disk_that_cannot_be_written_does_not_stop_training(paths, store, monk
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("egodata.stats.compute.write_atomic", full)
-    found = norm_stats(paths, manifest_of(store, "joints0"), load_recipe("joints"))
+    found = norm_stats(paths, manifest_of(store, "joints0"), recipe=load_recipe("joints"))
     assert found.path is None
     assert found.windows == 50
 
@@ -108,12 +108,12 @@ def test_an_episode_that_is_gone_is_named(paths, store):
     manifest = manifest_of(store, "joints0")
     lost = replace(manifest.head("train")[0], content="0" * 64)
     with pytest.raises(NotFoundError, match="episode joints0"):
-        norm_stats(paths, replace(manifest, heads={"train": (lost,)}), load_recipe("joints"))
+        norm_stats(paths, replace(manifest, heads={"train": (lost,)}), recipe=load_recipe("joints"))
 
 
 def test_flagship_layout_normalises_and_comes_back(paths, store):
     recipe = load_recipe("human_wrist6d")
-    stats = norm_stats(paths, manifest_of(store, "hands0", "hands1"), recipe)
+    stats = norm_stats(paths, manifest_of(store, "hands0", "hands1"), recipe=recipe)
     flat = [str(channel) for channel in stats.flat_channels()]
     assert "proprio left.grip" in flat and "proprio right.grip" in flat
     assert any(name.startswith("action left.x steps 0") for name in flat)
