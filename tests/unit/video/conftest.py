@@ -38,7 +38,9 @@ def encode_plain():
             for name, value in (tags or {}).items():
                 setattr(stream.codec_context, name, value)
             for number, array in enumerate(frames):
-                frame = array if isinstance(array, av.VideoFrame) else av.VideoFrame.from_ndarray(np.ascontiguousarray(array), format="rgb24")
+                frame = (
+                    array if isinstance(array, av.VideoFrame) else av.VideoFrame.from_ndarray(np.ascontiguousarray(array), format="rgb24")
+                )
                 frame = frame.reformat(format=pix_fmt) if frame.format.name != pix_fmt else frame
                 frame.pts, frame.time_base = number if pts is None else pts[number], time_base
                 container.mux(stream.encode(frame))
