@@ -72,12 +72,13 @@ def catalog_from_store(store: EpisodeStore) -> list[CatalogRow]:
     rows = []
     for episode_id in store.episode_ids():
         reader = store.open(episode_id)
-        rows.append(_row(reader))
+        rows.append(catalog_row(reader))
         reader.close()
     return rows
 
 
-def _row(reader: EpisodeReader) -> CatalogRow:
+def catalog_row(reader: EpisodeReader) -> CatalogRow:
+    """Return the catalog row of one open episode."""
     meta, digests = reader.meta, reader.digests
     return CatalogRow(
         episode_id=meta.episode_id,
