@@ -105,7 +105,7 @@ def _treat(ref: RecordingRef, job: Job, raw: RawDigests) -> Outcome:
     for draft in drafts.episodes:
         digests = _attach(draft, job.paths) if attach else publish_draft(job.paths, _stamped(draft, ref, job, raw), settings=job.settings)
         contents[draft.meta.episode_id] = digests.content
-    record(ref, job, raw, contents=contents, findings=findings)
+    _record(ref, job, raw, contents=contents, findings=findings)
     clear_quarantine(job.paths, ref, everywhere=True)
     frames = sum(draft.meta.total_frames for draft in drafts.episodes)
     return Outcome(ref.id, ATTACHED if attach else BUILT, contents, findings, frames=frames)
@@ -122,7 +122,7 @@ def _changed(entry: LedgerEntry | None, ref: RecordingRef, job: Job, raw: RawDig
     return {part for part, digest in raw.parts.items() if entry.parts.get(part) != digest}
 
 
-def record(ref: RecordingRef, job: Job, raw: RawDigests, *, contents: Mapping[str, str], findings: tuple[Finding, ...]) -> None:
+def _record(ref: RecordingRef, job: Job, raw: RawDigests, *, contents: Mapping[str, str], findings: tuple[Finding, ...]) -> None:
     """Write the ledger entry of a good build."""
     entry = LedgerEntry(
         ref.id,

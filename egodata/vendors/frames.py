@@ -113,7 +113,8 @@ def nearest_rows(wanted_ns: NDArray[np.int64], have_ns: NDArray[np.int64]) -> tu
         have_ns: (N,), ascending, N at least 1, on the same clock.
 
     Returns:
-        Indices into `have_ns` (T,), non-decreasing, the earlier of two that are equally near to a microsecond, and the absolute distance (T,) in nanoseconds.
+        Indices into `have_ns` (T,), non-decreasing, the earlier of two that are equally near to a microsecond, and the absolute
+        distance (T,) in nanoseconds.
     """
     right = np.clip(np.searchsorted(have_ns, wanted_ns), 1, max(1, len(have_ns) - 1))
     left = right - 1

@@ -72,7 +72,7 @@ def _recording(delivery: Path, folder: Path, options: VendorOptions) -> Recordin
             options,
             ("id-invalid", f"{path.name}: id {str(identity)[:60]!r}, expected 1 to 96 of A-Z a-z 0-9 _ -. Ask for another id."),
         )
-    files = recording_files(folder, path, value)
+    files = recording_files(path, value)
     for file in files.values():
         if not is_inside(delivery, file):
             return _refused(
@@ -134,7 +134,7 @@ def _episode(path: Path) -> dict[str, Any] | None:
     return value if isinstance(value, dict) and "id" in value and isinstance(value.get("urls"), dict) else None
 
 
-def recording_files(folder: Path, json_path: Path, value: Mapping[str, Any]) -> dict[str, Path]:
+def recording_files(json_path: Path, value: Mapping[str, Any]) -> dict[str, Path]:
     """Return the path of each kind of file, whether it exists or not; nothing is downloaded.
 
     The video is ``<id>_video.mp4`` if there, then what the URL names, then ``video.mp4``; others are what the URL names,
@@ -146,6 +146,6 @@ def recording_files(folder: Path, json_path: Path, value: Mapping[str, Any]) -> 
         named = entry_name(url) if isinstance(url, str) else None
         wanted = [f"{value['id']}_video.mp4"] if kind == "video" else []
         wanted += [named] if named else []
-        paths = [folder / name for name in (*wanted, usual) if name != json_path.name]
+        paths = [json_path.parent / name for name in (*wanted, usual) if name != json_path.name]
         out[kind] = next((path for path in paths if path.is_file()), paths[0])
     return out

@@ -46,7 +46,7 @@ def read_recording(ref: RecordingRef, config: MeckaConfig) -> Drafts:
     _, value = episode_json(ref.files["media"][0].parent)
     if value is None:
         notes.refuse("episode-json", "the episode JSON is gone or changed since the delivery was listed. Run it again.")
-    files = recording_files(ref.files["media"][0].parent, ref.files["media"][0], value)
+    files = recording_files(ref.files["media"][0], value)
     have = {kind: path if path.is_file() else None for kind, path in files.items()}
     for kind in ("video", "hands", "egomotion"):
         if have[kind] is None:

@@ -42,7 +42,7 @@ def read_cameras(path: Path, total: int, *, listed: int, config: MeckaConfig, no
     frames = rows[:, 0].astype(np.int64)
     rows, frames = _drop_duplicates(rows, frames[:, None], path, notes)
     _check_order(frames[:, 0], path, notes)
-    inside = _inside(frames[:, 0], total, listed, path, notes)
+    inside = _inside(frames[:, 0], path, notes, total=total, listed=listed)
     rows, frames = rows[inside], frames[inside]
     quat_wxyz = rows[:, [10, 7, 8, 9]]
     _check_quat_order(rows, quat_wxyz, path, notes)
@@ -109,7 +109,7 @@ def _check_order(frames: NDArray[np.int64], path: Path, notes: Notes) -> None:
         notes.add("rows-shuffled", f"{path.name}: rows are not in the order of their frame; the frame number counts", stream=path.name)
 
 
-def _inside(frames: NDArray[np.int64], total: int, listed: int, path: Path, notes: Notes) -> NDArray[np.bool_]:
+def _inside(frames: NDArray[np.int64], path: Path, notes: Notes, *, total: int, listed: int) -> NDArray[np.bool_]:
     outside = (frames < 0) | (frames >= listed)
     if outside.any():
         worst = int(frames[outside].max())
@@ -184,7 +184,7 @@ def read_hands(path: Path, total: int, *, listed: int, config: MeckaConfig, note
             f"{path.name}: row {at + 1} has hand {keys[at, 1]} landmark {keys[at, 2]}, expected hand 0 or 1, landmark 0 to 20.",
             stream=path.name,
         )
-    inside = _inside(keys[:, 0], total, listed, path, notes)
+    inside = _inside(keys[:, 0], path, notes, total=total, listed=listed)
     keys, points = keys[inside], points[inside]
     count = np.zeros((2, total), np.int64)
     np.add.at(count, (keys[:, 1], keys[:, 0]), 1)

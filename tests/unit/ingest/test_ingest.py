@@ -1,7 +1,9 @@
 """A delivery becomes episodes once; what is broken is set aside and named; nothing else is touched."""
 
 import json
+import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +15,11 @@ from egodata.cli.main import cli, run
 from egodata.errors import InputError, NotFoundError, SchemaError
 from egodata.findings import Severity
 from egodata.formats.zarr import ZarrStore, verify_episode
-from egodata.ingest import IngestOptions, ingest
-from egodata.schema.layout import StorePaths
+from egodata.ingest import IngestOptions, discover, ingest
+from egodata.ingest.build import Job
+from egodata.ingest.run import _treat_all
+from egodata.schema.layout import StorePaths, open_root
+from egodata.vendors import VendorOptions, get_vendor
 from tests.unit.vendors.conftest import INTRINSICS, MeckaFiles
 
 from .conftest import FAST, IDS
@@ -211,6 +216,24 @@ def test_worker_processes_give_the_same_store(raw, bench, tmp_path):
     assert counts(report) == (2, 1, 0, 0) and steps[0] == ("ingest", 0, 3) and steps[-1] == ("ingest", 3, 3)
     alone = ingest(bench.raw, options=IngestOptions("mecka", tmp_path / "alone", workers=1, settings=bench.options().settings))
     assert [(o.recording, o.status, o.episodes) for o in alone.outcomes] == [(o.recording, o.status, o.episodes) for o in report.outcomes]
+
+
+class _DeadlyDetails(dict):
+    """Ends whatever process unpickles it, as running out of memory would."""
+
+    def __reduce__(self):
+        return os._exit, (9,)
+
+
+def test_a_worker_that_dies_costs_only_its_recording(raw, bench):
+    paths = open_root(bench.paths.root, create=True)
+    refs = discover(bench.raw, "mecka").recordings
+    vendor_settings = get_vendor("mecka").settings(VendorOptions("raw", "raw"))
+    job = Job(paths, VendorOptions("raw", "raw"), FAST, vendor_settings)
+    deadly = replace(refs[1], details=_DeadlyDetails())
+    outcomes = {outcome.recording: outcome for outcome in _treat_all([refs[0], deadly, refs[2]], job, 2)}
+    assert {identity: outcome.status for identity, outcome in outcomes.items()} == {IDS[0]: "built", IDS[1]: "set_aside", IDS[2]: "built"}
+    assert outcomes[IDS[1]].findings[0].code == "worker-died" and quarantined(bench) == [IDS[1]]
 
 
 def test_bad_input_is_said_before_work_is_done(raw, bench, tmp_path):

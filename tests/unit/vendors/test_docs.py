@@ -1,0 +1,24 @@
+"""Every finding code that the code can make is documented, and every documented one exists."""
+
+import ast
+import re
+
+import pytest
+
+CODE = re.compile(r"[a-z]+(?:-[a-z]+)+")
+
+
+def literals(paths):
+    nodes = (node for path in paths for node in ast.walk(ast.parse(path.read_text())))
+    return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str) and CODE.fullmatch(node.value)}
+
+
+@pytest.mark.parametrize("vendor", ["mecka", "lerobot"])
+def test_codes_are_documented(repository, vendor):
+    own = literals((repository / "egodata/vendors" / vendor).glob("*.py"))
+    common = literals([*(repository / "egodata/ingest").glob("*.py"), repository / "egodata/vendors/tables.py"])
+    table = (repository / f"docs/vendors/{vendor}.md").read_text().partition("## Findings")[2]
+    documented = {code for line in table.splitlines() if line.startswith("| `") for code in CODE.findall(line.split("|")[1])}
+    assert len(own) > 8
+    assert own - documented == set()
+    assert documented - own - common == set()
