@@ -103,7 +103,11 @@ def check_refusals(reader: EpisodeReader) -> None:
         reader.rows([f"{key}x"], [(0, 1)])
     with _raises(FeatureNotFoundError, reader.meta.episode_id, f"images.{camera}"):
         reader.rows([f"images.{camera}"], [(0, 1)])
-    for call in (lambda: reader.frames("no_camera", [0]), lambda: reader.video_info("no_camera"), lambda: reader.video_chunk("no_camera", 0)):
+    for call in (
+        lambda: reader.frames("no_camera", [0]),
+        lambda: reader.video_info("no_camera"),
+        lambda: reader.video_chunk("no_camera", 0),
+    ):
         with _raises(FeatureNotFoundError, reader.meta.episode_id, "no_camera"):
             call()
     with _raises(WindowError, reader.meta.episode_id):
@@ -148,7 +152,11 @@ def check_closed(reader: EpisodeReader, *, camera: str) -> None:
     episode_id = reader.meta.episode_id
     reader.close()
     reader.close()
-    uses: tuple[Callable[[], object], ...] = (lambda: reader.frames(camera, [0]), lambda: reader.rows([key], [(0, 1)]), lambda: reader.video_chunk(camera, 0))
+    uses: tuple[Callable[[], object], ...] = (
+        lambda: reader.frames(camera, [0]),
+        lambda: reader.rows([key], [(0, 1)]),
+        lambda: reader.video_chunk(camera, 0),
+    )
     for use in uses:
         with _raises(HandleError, episode_id):
             use()
@@ -156,10 +164,11 @@ def check_closed(reader: EpisodeReader, *, camera: str) -> None:
 
 @contextmanager
 def _raises(kind: type[EgodataError], *parts: str) -> Iterator[None]:
+    message: str | None = None
     try:
         yield
     except kind as error:
-        missing = [part for part in parts if part not in str(error)]
-        assert not missing, f"{kind.__name__} does not name {missing}: {error}"
-        return
-    raise AssertionError(f"expected {kind.__name__}, nothing was raised")
+        message = str(error)
+    assert message is not None, f"expected {kind.__name__}, nothing was raised"
+    missing = [part for part in parts if part not in message]
+    assert not missing, f"{kind.__name__} does not name {missing}: {message}"

@@ -1,30 +1,47 @@
-"""A child that publishes and attaches one episode for ever; its parent kills it. Run as a script, not a test."""
+"""A server whose forked children publish and attach one episode for ever, until they are killed. Run as a script, not a test.
 
+Each line on stdin starts a child at that step; its pid is printed, then ``dead`` once it has been killed.
+"""
+
+import os
 import sys
 from itertools import count
 from pathlib import Path
 
 from egodata.annotations import TASK, Span
-from egodata.errors import ConflictError
-from egodata.formats.zarr import ZarrStore, attach_annotations, publish_draft
+from egodata.formats.zarr import ZarrStore
+from egodata.formats.zarr.attach import attach_annotations
+from egodata.formats.zarr.publish import publish_draft
 from egodata.schema.layout import open_root
 from egodata.testing.drafts import small_draft
 from egodata.video import EncodeSettings
 
 
-def main(root: Path, episode_id: str) -> None:
+def work(root: Path, drafts: list, start: int) -> None:
     """Alternate between two drafts, each followed by two attaches; the content never repeats the one before."""
     paths = open_root(root)
+    for step in count(start):
+        draft = drafts[step % 2]
+        publish_draft(paths, draft, settings=EncodeSettings(frames_per_chunk=25, gop=12, bframes=3))
+        for text in ("one", f"step {step % 5}"):
+            content = ZarrStore(paths).open(draft.meta.episode_id).digests.content
+            attach_annotations(paths, draft.meta.episode_id, {TASK: [Span(text, 0, 5)]}, expected=content)
+
+
+def main(root: Path, episode_id: str) -> None:
+    """Serve until stdin ends."""
     drafts = [small_draft(root.parent, frames=frames, episode_id=episode_id) for frames in (40, 60)]
     print("ready", flush=True)
-    for step in count():
-        publish_draft(paths, drafts[step % 2], settings=EncodeSettings(frames_per_chunk=25, gop=12, bframes=3))
-        for text in ("one", f"step {step % 5}"):
-            content = ZarrStore(paths).open(episode_id).digests.content
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
             try:
-                attach_annotations(paths, episode_id, {TASK: [Span(text, 0, 5)]}, expected=content)
-            except ConflictError:
-                continue
+                work(root, drafts, int(line))
+            finally:
+                os._exit(1)
+        print(child, flush=True)
+        _, status = os.waitpid(child, 0)
+        print("dead" if os.WIFSIGNALED(status) else "failed", flush=True)
 
 
 if __name__ == "__main__":

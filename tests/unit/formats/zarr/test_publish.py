@@ -15,8 +15,15 @@ from egodata.annotations import SUBTASK, TASK, Span
 from egodata.calibration import Calibration
 from egodata.episode import read_all_numeric
 from egodata.errors import ConflictError, EpisodeNotFoundError, InputError, SchemaError
-from egodata.formats.zarr import ZarrStore, attach_annotations, attach_calibration, clean_leftovers, publish_draft, verify_episode
-from egodata.formats.zarr import versions as on_disk
+from egodata.formats.zarr import (
+    ZarrStore,
+    attach_annotations,
+    attach_calibration,
+    clean_leftovers,
+    publish_draft,
+    verify_episode,
+    versions as on_disk,
+)
 from egodata.testing.drafts import small_draft
 from tests.unit.formats.zarr.conftest import ID, SETTINGS
 

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from egodata.cli.main import cli
-from egodata.cli.main import run as run_command
+from egodata.cli.main import cli, run as run_command
 from egodata.findings import Severity
 from egodata.formats.zarr import ZarrStore, verify_episode
 from tests.unit.formats.zarr.conftest import ID
