@@ -35,7 +35,7 @@ def synth(out: Path, **options: object) -> None:
     given = {name: value for name, value in options.items() if name in ("operators", "episodes", "seed", "fps")}
     world = WorldOptions(**given, size=_size(str(options["size"])), fault=",".join(options["fault"]) or None)  # type: ignore[arg-type]
     with ConsoleProgress() as progress:
-        summary = write_delivery(out, world, progress)
+        summary = write_delivery(out, world, progress=progress)
     state = f"{len(summary.written)} written, {len(summary.episodes) - len(summary.written)} there already"
     echo(f"{out}: {len(summary.episodes)} recordings ({state}), {summary.frames} frames")
     people = f"{len(summary.operators)} operators, {summary.sessions} sessions"

@@ -30,29 +30,29 @@ def _towards_white(colour: Colour, share: float) -> Colour:
     return red, green, blue
 
 
-def draw_hand(picture: Image, tracks: Tracks, side: str, frame: int) -> None:
+def draw_hand(picture: Image, tracks: Tracks, *, side: str, frame: int) -> None:
     """Draw one hand's skeleton, or nothing where it is invalid."""
     track = tracks.hands[side]
     if track.keypoints_m is None:
         return
-    pixels = tracks.pixels(track.keypoints_m[frame], frame, _size(picture))
+    pixels = tracks.pixels(track.keypoints_m[frame], frame=frame, size=_size(picture))
     unit = picture.shape[1] / 640
     for parent, child in BONES:
         colour = _light(SIDE_COLOURS[side], _FINGER_LIGHT[(child - 1) // 4])
-        draw_line(picture, pixels[parent], pixels[child], colour=colour, width_px=1.3 * unit)
+        draw_line(picture, pixels[[parent, child]], colour=colour, width_px=1.3 * unit)
     for joint in range(21):
         draw_dot(picture, pixels[joint], colour=(255, 255, 255) if joint else SIDE_COLOURS[side], radius_px=(1.3 if joint else 2.4) * unit)
 
 
-def draw_axes(picture: Image, tracks: Tracks, side: str, frame: int) -> None:
+def draw_axes(picture: Image, tracks: Tracks, *, side: str, frame: int) -> None:
     """Draw the wrist's coordinate axes: x red, y green, z blue, 5 cm long."""
     pose = _pose(tracks.hands[side], frame)
     if pose is None:
         return
     ends = pose[:3, 3] + _AXIS_M * np.concatenate([np.zeros((1, 3)), pose[:3, :3].T])
-    pixels = tracks.pixels(ends, frame, _size(picture))
+    pixels = tracks.pixels(ends, frame=frame, size=_size(picture))
     for axis, colour in enumerate(_AXES):
-        draw_line(picture, pixels[0], pixels[1 + axis], colour=colour, width_px=1.6 * picture.shape[1] / 640)
+        draw_line(picture, pixels[[0, 1 + axis]], colour=colour, width_px=1.6 * picture.shape[1] / 640)
 
 
 def _pose(track: HandTrack, frame: int) -> Array | None:
@@ -62,12 +62,12 @@ def _pose(track: HandTrack, frame: int) -> Array | None:
     return pose
 
 
-def draw_way_ahead(picture: Image, tracks: Tracks, side: str, frame: int, *, frames: int) -> None:
+def draw_way_ahead(picture: Image, tracks: Tracks, *, side: str, frame: int, frames: int) -> None:
     """Draw where the wrist goes in the frames that follow, as seen from the camera now: white now, its hand's colour later."""
     track = tracks.hands[side]
     if track.poses is None:
         return
-    pixels = tracks.pixels(track.poses[frame : frame + frames + 1, :3, 3], frame, _size(picture))
+    pixels = tracks.pixels(track.poses[frame : frame + frames + 1, :3, 3], frame=frame, size=_size(picture))
     unit = picture.shape[1] / 640
     draw_curve(picture, pixels, colour=DARK, width_px=3.4 * unit)
     pieces = np.array_split(np.arange(len(pixels)), 8) if len(pixels) > 8 else [np.arange(len(pixels))]
@@ -79,7 +79,7 @@ def draw_way_ahead(picture: Image, tracks: Tracks, side: str, frame: int, *, fra
             draw_dot(picture, pixels[ahead], colour=SIDE_COLOURS[side], radius_px=2.0 * unit)
 
 
-def draw_joint_traces(picture: Image, tracks: Tracks, frame: int) -> int:
+def draw_joint_traces(picture: Image, tracks: Tracks, *, frame: int) -> int:
     """Draw every joint over the whole episode in the lower quarter, each scaled to its own range, with a cursor at the frame.
 
     Commanded joints are drawn where there are no observed ones; nothing is drawn where the episode has no joints.
@@ -93,16 +93,16 @@ def draw_joint_traces(picture: Image, tracks: Tracks, frame: int) -> int:
         return height
     unit, top = width / 640, int(height * 0.72)
     margin, line = round(6 * unit), round(16 * unit)
-    darken(picture, (top, height), (0, width), share=0.72)
+    darken(picture, (top, height), share=0.72)
     names = ", ".join(f"{key} ({values.shape[1]})" for key, values in shown.items())
-    draw_text(picture, names, (margin, top + 0.75 * line), height_px=10 * unit)
+    draw_text(picture, names, at=(margin, top + 0.75 * line), height_px=10 * unit)
     x = np.linspace(margin, width - 1 - margin, len(tracks.seconds))
     bottom, tall = height - 1 - margin, height - 1 - margin - top - line
     for values in shown.values():
         for joint, share in enumerate(_own_range(values).T):
             points = np.stack([x, bottom - share * tall], -1)
             draw_curve(picture, points, colour=_TRACES[joint % len(_TRACES)], width_px=0.8 * unit)
-    draw_line(picture, np.array([x[frame], top + line]), np.array([x[frame], height - 1.0]), colour=(255, 255, 255), width_px=unit)
+    draw_line(picture, np.array([[x[frame], top + line], [x[frame], height - 1.0]]), colour=(255, 255, 255), width_px=unit)
     return top
 
 

@@ -136,10 +136,10 @@ def _enlarged(picture: Image, width_px: int | None) -> Image:
 def _compose(reader: EpisodeReader, tracks: Tracks, picture: Image, frame: int) -> Image:
     ahead = max(1, round(AHEAD_S * float(reader.meta.fps)))
     for side in tracks.hands:
-        draw_hand(picture, tracks, side, frame)
-        draw_way_ahead(picture, tracks, side, frame, frames=ahead)
-        draw_axes(picture, tracks, side, frame)
-    bottom = draw_joint_traces(picture, tracks, frame)
+        draw_hand(picture, tracks, side=side, frame=frame)
+        draw_way_ahead(picture, tracks, side=side, frame=frame, frames=ahead)
+        draw_axes(picture, tracks, side=side, frame=frame)
+    bottom = draw_joint_traces(picture, tracks, frame=frame)
     _write_header(reader, tracks, picture, frame)
     _write_spans(reader, picture, frame, bottom=bottom)
     return picture
@@ -153,17 +153,17 @@ def _write_header(reader: EpisodeReader, tracks: Tracks, picture: Image, frame: 
     """Write id, frame, time and operator above the picture, and which hands are valid."""
     letters, width = _letters_px(picture), picture.shape[1]
     meta = reader.meta
-    darken(picture, (0, round(1.75 * letters)), (0, width))
+    darken(picture, (0, round(1.75 * letters)))
     line, right = 1.25 * letters, width - letters
     for side in reversed(tracks.hands):
         valid = bool(tracks.hands[side].valid[frame])
         word = side if valid else f"{side} invalid"
         right -= text_size(word, height_px=letters) + letters
-        draw_text(picture, word, (right, line), height_px=letters, colour=SIDE_COLOURS[side] if valid else _WARNING)
+        draw_text(picture, word, at=(right, line), height_px=letters, colour=SIDE_COLOURS[side] if valid else _WARNING)
     text = f"{meta.episode_id} | {frame}/{meta.total_frames} | {tracks.seconds[frame]:.2f} s | {meta.operator or 'operator unknown'}"
-    draw_text(picture, shorten(text, height_px=letters, width_px=right - 2 * letters), (letters, line), height_px=letters)
+    draw_text(picture, shorten(text, height_px=letters, width_px=right - 2 * letters), at=(letters, line), height_px=letters)
     if tracks.why_not and tracks.hands:
-        draw_text(picture, tracks.why_not, (letters, line + 1.7 * letters), height_px=letters, colour=_WARNING)
+        draw_text(picture, tracks.why_not, at=(letters, line + 1.7 * letters), height_px=letters, colour=_WARNING)
 
 
 def _write_spans(reader: EpisodeReader, picture: Image, frame: int, *, bottom: int) -> None:
@@ -176,10 +176,10 @@ def _write_spans(reader: EpisodeReader, picture: Image, frame: int, *, bottom: i
     lines = lines or [("", "no annotations" if not reader.annotation_keys else "no span active")]
     width = picture.shape[1]
     top = bottom - round((1.6 * len(lines) + 0.5) * letters)
-    darken(picture, (top, bottom), (0, width))
+    darken(picture, (top, bottom))
     column = 2 * letters + max(text_size(role, height_px=letters) for role, _ in lines)
     for number, (role, text) in enumerate(lines):
         line = top + (1.6 * number + 1.4) * letters
-        draw_text(picture, role, (letters, line), height_px=letters, colour=_MUTED)
+        draw_text(picture, role, at=(letters, line), height_px=letters, colour=_MUTED)
         shown = shorten(text, height_px=letters, width_px=width - column - letters)
-        draw_text(picture, shown, (column, line), height_px=letters)
+        draw_text(picture, shown, at=(column, line), height_px=letters)

@@ -28,11 +28,10 @@ def drawable(points_px: NDArray[np.floating]) -> NDArray[np.bool_]:
         return np.asarray((np.abs(points_px) < _FAR_PX).all(axis=-1), np.bool_)
 
 
-def draw_line(picture: Image, start: NDArray[np.floating], end: NDArray[np.floating], *, colour: Colour, width_px: float) -> None:
-    """Draw one line with a dark rim."""
-    ends = np.stack([start, end])
-    if drawable(ends).all():
-        a, b = _fixed(ends).tolist()
+def draw_line(picture: Image, ends_px: NDArray[np.floating], *, colour: Colour, width_px: float) -> None:
+    """Draw one line between two points (2, 2) with a dark rim."""
+    if drawable(ends_px).all():
+        a, b = _fixed(ends_px).tolist()
         cv2.line(picture, a, b, DARK, max(1, round(width_px * 1.7)), cv2.LINE_AA, _SHIFT)
         cv2.line(picture, a, b, colour, max(1, round(width_px)), cv2.LINE_AA, _SHIFT)
 
@@ -54,10 +53,9 @@ def draw_curve(picture: Image, points_px: NDArray[np.floating], *, colour: Colou
             cv2.polylines(picture, [_fixed(points_px[start:end])], False, colour, max(1, round(width_px)), cv2.LINE_AA, _SHIFT)
 
 
-def darken(picture: Image, rows: tuple[int, int], columns: tuple[int, int], *, share: float = 0.55) -> None:
-    """Darken a half-open rectangle of a picture."""
-    (top, bottom), (left, right) = rows, columns
-    area = picture[max(0, top) : max(0, bottom), max(0, left) : max(0, right)]
+def darken(picture: Image, rows: tuple[int, int], *, share: float = 0.55) -> None:
+    """Darken a half-open range of a picture's rows."""
+    area = picture[max(0, rows[0]) : max(0, rows[1])]
     area[:] = (area.astype(np.uint16) * int(256 * (1 - share)) >> 8).astype(np.uint8)
 
 
@@ -66,7 +64,7 @@ def text_size(text: str, *, height_px: float) -> int:
     return int(cv2.getTextSize(printable(text), _FONT, height_px / 22, 1)[0][0])
 
 
-def draw_text(picture: Image, text: str, at: tuple[float, float], *, height_px: float, colour: Colour = WHITE) -> None:
+def draw_text(picture: Image, text: str, *, at: tuple[float, float], height_px: float, colour: Colour = WHITE) -> None:
     """Write one line; `at` is the left end of its base line (x, y)."""
     place = (round(at[0]), round(at[1]))
     thick = max(1, round(height_px / 13))

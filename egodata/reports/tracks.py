@@ -52,7 +52,7 @@ class Tracks:
     why_not: str
     seconds: Array
 
-    def pixels(self, points_m: Array, frame: int, size: tuple[int, int]) -> Array:
+    def pixels(self, points_m: Array, *, frame: int, size: tuple[int, int]) -> Array:
         """Project points (N, 3) of the episode's coordinate frame into a picture of (width, height) at a frame; NaN where it cannot."""
         if self.camera_T_world is None or self.camera is None:
             return np.full((len(points_m), 2), np.nan)

@@ -16,7 +16,7 @@ WORLD_VERSION = 1
 """Raised when equal options no longer give equal bytes."""
 
 
-def write_delivery(out: Path, options: WorldOptions, progress: Progress = silent) -> DeliverySummary:
+def write_delivery(out: Path, options: WorldOptions, *, progress: Progress = silent) -> DeliverySummary:
     """Write a Mecka delivery of a simulated world, with its ground truth in ``ground_truth/``.
 
     Called again with the same options it writes nothing; with more episodes it adds them; with another fault, or none, it
@@ -47,7 +47,7 @@ def write_delivery(out: Path, options: WorldOptions, progress: Progress = silent
         write_truth(out, episode)
         folder = write_recording(out, episode, fps=options.fps)
         if fault is not None:
-            break_recording(folder, episode, fault)
+            break_recording(folder, episode, name=fault)
         ledger["recordings"][episode.id] = fault
         _save_ledger(out, ledger)
         written.append(episode)

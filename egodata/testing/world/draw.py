@@ -102,7 +102,7 @@ def box_shapes(pixels: Array, depth_m: float, *, colour: Colour) -> list[Shape]:
     return shapes
 
 
-def sleeve_shapes(pixels: Array, depths_m: Array, slant: Array, *, focal_px: float, colour: Colour) -> list[Shape]:
+def sleeve_shapes(pixels: Array, depths_m: Array, *, slant: Array, focal_px: float, colour: Colour) -> list[Shape]:
     """Return the forearm's sleeve, as far as the lens model is meant to see it and straight on from there.
 
     Args:

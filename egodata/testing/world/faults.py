@@ -105,6 +105,6 @@ def parse_faults(text: str | None, *, episodes: int) -> dict[int, str]:
     return found
 
 
-def break_recording(folder: Path, episode: SimulatedEpisode, name: str) -> None:
+def break_recording(folder: Path, episode: SimulatedEpisode, *, name: str) -> None:
     """Apply one fault to a finished recording."""
     FAULTS[name].apply(folder, episode)

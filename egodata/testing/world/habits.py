@@ -10,7 +10,7 @@ Colour = tuple[int, int, int]
 FIRST_DAY_S = 1_749_859_200
 """2025-06-14 00:00 UTC."""
 DAY_S = 86_400
-EPISODES_PER_SESSION = 3
+EPISODES_PER_SESSION = 2
 _SKINS: tuple[Colour, ...] = ((233, 190, 160), (205, 152, 116), (164, 110, 76), (112, 74, 52), (92, 96, 108), (196, 200, 206))
 _SLEEVES: tuple[Colour, ...] = ((58, 66, 92), (112, 60, 84), (70, 96, 92), (196, 190, 180), (44, 46, 52), (128, 108, 150))
 _TABLES: tuple[Colour, ...] = ((176, 138, 98), (206, 200, 190), (122, 92, 70), (146, 152, 158), (216, 188, 150))
@@ -93,7 +93,7 @@ def make_operator(seed: int, index: int) -> Operator:
     )
 
 
-def make_session(seed: int, operator: int, index: int) -> Session:
+def make_session(seed: int, operator: int, *, index: int) -> Session:
     """Return session `index` of an operator; each lies within one UTC day."""
     rng = generator(seed, "session", operator, index)
     place = (operator + index) % max(2, len(_TABLES))

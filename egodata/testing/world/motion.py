@@ -35,7 +35,7 @@ def minimum_jerk(share: Array) -> Array:
     return eased
 
 
-def follow(moves: Sequence[Move], start: Sequence[float], times_s: Array) -> Array:
+def follow(moves: Sequence[Move], start: Sequence[float], *, times_s: Array) -> Array:
     """Evaluate moves that come one after the other.
 
     Args:

@@ -84,7 +84,7 @@ def _way(start: tuple[float, ...], end: tuple[float, ...]) -> float:
     return float(np.linalg.norm(np.subtract(end[:3], start[:3])))
 
 
-def make_plan(rng: np.random.Generator, operator: Operator, layout: Layout) -> Plan:
+def make_plan(rng: np.random.Generator, operator: Operator, *, layout: Layout) -> Plan:
     """Plan an episode of an operator on a layout."""
     rest = {side: _rest(operator, side) for side in SIDES}
     names = [cube.colour for cube in layout.cubes]

@@ -105,7 +105,7 @@ def render_frame(scene: Scene, frame: int, *, markers: bool = True) -> Image:
         (H, W, 3) uint8 RGB.
     """
     person, focal = scene.episode.operator, float(scene.episode.k[0, 0])
-    picture = view_table(scene.top, scene.rays, scene.world_T_head[frame])
+    picture = view_table(scene.top, scene.rays, world_T_head=scene.world_T_head[frame])
     blobs = [(points, _HAND_SHADOW) for points in scene.hand_shadows.pixels[frame]]
     blobs += [(points, _CUBE_SHADOW) for points in scene.cube_shadows.pixels[frame]]
     shade_shadows(picture, blobs)
@@ -114,8 +114,9 @@ def render_frame(scene: Scene, frame: int, *, markers: bool = True) -> Image:
         depth = float(scene.cubes.depths_m[frame, index].mean())
         shapes += box_shapes(scene.cubes.pixels[frame, index], depth, colour=COLOURS[cube.colour])
     for hand in range(2):
-        arm = (field[frame, hand] for field in (scene.sleeves.pixels, scene.sleeves.depths_m, scene.sleeves.slant))
-        shapes += sleeve_shapes(*arm, focal_px=focal, colour=person.sleeve)
+        arm = scene.sleeves
+        slant = arm.slant[frame, hand]
+        shapes += sleeve_shapes(arm.pixels[frame, hand], arm.depths_m[frame, hand], slant=slant, focal_px=focal, colour=person.sleeve)
         pixels, depths = scene.hands.pixels[frame, hand], scene.hands.depths_m[frame, hand]
         shapes += hand_shapes(pixels, depths, px_per_rad=focal * person.hand_scale, skin=person.skin, markers=markers)
     paint(picture, shapes)

@@ -75,10 +75,10 @@ def simulate_episode(options: WorldOptions, index: int) -> SimulatedEpisode:
     """Simulate episode `index` of a world; it depends on the seed, the number of operators, size and fps only."""
     who, count = index % options.operators, index // options.operators
     operator = make_operator(options.seed, who)
-    session = make_session(options.seed, who, count // EPISODES_PER_SESSION)
+    session = make_session(options.seed, who, index=count // EPISODES_PER_SESSION)
     rng = generator(options.seed, "episode", options.operators, index)
     layout = make_layout(rng)
-    plan = make_plan(rng, operator, layout)
+    plan = make_plan(rng, operator, layout=layout)
     times = np.arange(round(plan.end_s * options.fps)) / options.fps
     head = move_head(rng, operator, times_s=times, looks=plan.looks)
     wrists, grasp, keypoints = _move_hands(rng, operator, plan, times_s=times)
@@ -110,9 +110,9 @@ def simulate_episode(options: WorldOptions, index: int) -> SimulatedEpisode:
 def _move_hands(rng: np.random.Generator, operator: Operator, plan: Plan, *, times_s: Array) -> tuple[Array, Array, Array]:
     wrists, grasps, keypoints = [], [], []
     for side in SIDES:
-        six = follow(plan.moves[side], plan.rest[side], times_s)
+        six = follow(plan.moves[side], plan.rest[side], times_s=times_s)
         six += sway(rng, times_s, amplitude=(_TREMOR_M,) * 3 + (_TREMOR_RAD,) * 3, period_s=1.1)
-        grasp = follow(plan.grips[side], (REST_GRASP,), times_s)[:, 0]
+        grasp = follow(plan.grips[side], (REST_GRASP,), times_s=times_s)[:, 0]
         pose = compose(hand_rotation_from_angles(six[:, 3:]), six[:, :3])
         wrists.append(pose)
         grasps.append(grasp)

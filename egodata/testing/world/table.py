@@ -99,7 +99,7 @@ def pixel_rays(size: tuple[int, int]) -> NDArray[np.float32]:
     return field
 
 
-def view_table(top: TableTop, rays: NDArray[np.float32], world_T_head: Array) -> Image:
+def view_table(top: TableTop, rays: NDArray[np.float32], *, world_T_head: Array) -> Image:
     """Show the table to a camera.
 
     Args:

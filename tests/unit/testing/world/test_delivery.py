@@ -128,7 +128,7 @@ def test_an_interrupted_call_goes_on_where_it_was(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_delivery(tmp_path / "out", options(), stop)
+        write_delivery(tmp_path / "out", options(), progress=stop)
     rest = write_delivery(tmp_path / "out", options())
     assert rest.written == whole.episodes[1:]
     assert contents(rest.path) == contents(whole.path)

@@ -15,7 +15,7 @@ def test_minimum_jerk_is_still_at_both_ends_and_held_outside():
 
 def test_moves_add_up_and_bulge_only_on_the_way():
     moves = [Move(0.0, 1.0, (1.0, 0.0), (0.0, 0.2)), Move(2.0, 3.0, (1.0, 4.0))]
-    got = follow(moves, (0.0, 0.0), np.array([-1.0, 0.0, 0.5, 1.0, 1.5, 2.5, 9.0]))
+    got = follow(moves, (0.0, 0.0), times_s=np.array([-1.0, 0.0, 0.5, 1.0, 1.5, 2.5, 9.0]))
     np.testing.assert_allclose(got, [[0, 0], [0, 0], [0.5, 0.2], [1, 0], [1, 0], [1, 2], [1, 4]], atol=1e-12)
 
 

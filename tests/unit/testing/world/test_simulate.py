@@ -72,7 +72,7 @@ def test_lengths_stamps_and_sessions(episodes):
         days = {int(stamp) // (86_400 * 10**9) for stamp in episode.stamps_ns[[0, -1]]}
         assert len(days) == 1
     sessions = {(e.operator.id, e.session.environment_id, int(e.stamps_ns[0]) // (86_400 * 10**9)) for e in episodes}
-    assert len(sessions) == 10
+    assert len(sessions) == 15
     assert len({e.operator.id for e in episodes}) == 5
     assert len({(e.operator.speed, e.operator.skin, e.operator.arc_m) for e in episodes}) == 5
     annotated = sum(e.annotated for e in episodes)
