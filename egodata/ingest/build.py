@@ -46,12 +46,31 @@ def converter(ref: RecordingRef) -> str:
     return f"{ref.vendor}/{get_vendor(ref.vendor).version}"
 
 
-def treat(ref: RecordingRef, job: Job) -> Outcome:
-    """Treat one recording; never raises for what is wrong with it."""
+def look(ref: RecordingRef, job: Job) -> tuple[Outcome | None, RawDigests | None]:
+    """Digest a recording's files; return its outcome too where nothing changed. What goes wrong here is left for `treat` to say."""
     begun = time.monotonic()
-    raw: RawDigests | None = None
     try:
         raw = raw_digest(ref)
+    except OSError:
+        return None, None
+    try:
+        skipped = _skip(ref, job, raw)
+    except (EgodataError, OSError):
+        return None, raw
+    return (None if skipped is None else replace(skipped, raw=raw.raw, seconds=time.monotonic() - begun)), raw
+
+
+def treat(ref: RecordingRef, job: Job, raw: RawDigests | None = None) -> Outcome:
+    """Treat one recording; never raises for what is wrong with it.
+
+    Args:
+        ref: The recording.
+        job: How.
+        raw: Its digests, if they are known.
+    """
+    begun = time.monotonic()
+    try:
+        raw = raw or raw_digest(ref)
         return replace(_treat(ref, job, raw), raw=raw.raw, seconds=time.monotonic() - begun)
     except SetAside as error:
         found, evidence = error.findings, error.evidence
@@ -90,17 +109,23 @@ def set_aside(
     return Outcome(ref.id, SET_ASIDE, {}, findings, raw.raw if raw else "", 0, seconds)
 
 
-def _treat(ref: RecordingRef, job: Job, raw: RawDigests) -> Outcome:
+def _skip(ref: RecordingRef, job: Job, raw: RawDigests) -> Outcome | None:
     entry = None if job.force else read_entry(job.paths, ref.id)
-    changed = _changed(entry, ref, job, raw)
-    if entry is not None and not changed:
-        clear_quarantine(job.paths, ref, everywhere=False)
-        return Outcome(ref.id, SKIPPED, entry.episodes, findings_from_json(entry.findings))
+    if entry is None or _changed(entry, ref, job, raw):
+        return None
+    clear_quarantine(job.paths, ref, everywhere=False)
+    return Outcome(ref.id, SKIPPED, entry.episodes, findings_from_json(entry.findings))
+
+
+def _treat(ref: RecordingRef, job: Job, raw: RawDigests) -> Outcome:
+    if (skipped := _skip(ref, job, raw)) is not None:
+        return skipped
+    entry = None if job.force else read_entry(job.paths, ref.id)
     drafts = get_vendor(ref.vendor).read(ref, job.options)
     findings = (*drafts.findings, *(finding for draft in drafts.episodes for finding in draft.findings))
     if any(finding.severity is Severity.ERROR for finding in findings):
         raise SetAside(findings)
-    attach = entry is not None and "media" not in changed
+    attach = "media" not in _changed(entry, ref, job, raw)
     contents = {}
     for draft in drafts.episodes:
         digests = _attach(draft, job.paths) if attach else publish_draft(job.paths, _stamped(draft, ref, job, raw), settings=job.settings)

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from egodata.errors import EgodataError, InputError, NotFoundError
 from egodata.findings import Finding, Severity
-from egodata.ingest.build import Job, set_aside, treat
+from egodata.ingest.build import Job, look, set_aside, treat
+from egodata.ingest.digests import RawDigests
 from egodata.ingest.ledger import known_recordings, read_entry
 from egodata.ingest.observe import vendor_options
 from egodata.ingest.options import IngestOptions
@@ -25,6 +26,7 @@ from egodata.schema.layout import StorePaths, open_root, require_writable
 from egodata.vendors import Discovery, RecordingRef, Refused, get_vendor
 
 LABEL = "ingest"
+_Pending = tuple[RecordingRef, RawDigests | None]
 
 
 def _unheard(outcome: Outcome) -> None:
@@ -62,7 +64,7 @@ def ingest(
     for outcome in outcomes:
         on_outcome(outcome)
     progress(LABEL, len(outcomes), total)
-    for outcome in _treat_all(clear, job, _workers(options, len(clear))):
+    for outcome in _treat_all(clear, job, _workers(options)):
         outcomes.append(outcome)
         on_outcome(outcome)
         progress(LABEL, len(outcomes), total)
@@ -118,37 +120,45 @@ def _marked(ref: RecordingRef) -> RecordingRef:
     return replace(ref, id=f"{ref.id[:80]}-x{sha256(''.join(where).encode()).hexdigest()[:8]}")
 
 
-def _workers(options: IngestOptions, recordings: int) -> int:
+def _workers(options: IngestOptions) -> int:
     wanted = min(2, os.cpu_count() or 1) if options.workers is None else options.workers
     if wanted < 0:
         raise InputError(f"workers {wanted}: expected 0 or more")
-    return min(wanted, recordings)
+    return wanted
 
 
 def _treat_all(recordings: Sequence[RecordingRef], job: Job, workers: int) -> Iterator[Outcome]:
-    if workers <= 1:
-        yield from (treat(ref, job) for ref in recordings)
+    """Skip what did not change in this process, then treat the rest in as many as that is worth."""
+    waiting: list[_Pending] = []
+    for ref in recordings:
+        outcome, raw = look(ref, job)
+        if outcome is None:
+            waiting.append((ref, raw))
+        else:
+            yield outcome
+    if min(workers, len(waiting)) <= 1:
+        yield from (treat(ref, job, raw) for ref, raw in waiting)
         return
-    lost = yield from _in_pool(recordings, job, workers)
-    for ref in lost:
-        again = yield from _in_pool([ref], job, 1)
-        for dead in again:
+    lost = yield from _in_pool(waiting, job, min(workers, len(waiting)))
+    for pending in lost:
+        again = yield from _in_pool([pending], job, 1)
+        for dead, raw in again:
             message = "its worker process died twice, as when memory runs out. Try --workers 1 on a machine with more memory."
-            yield set_aside(dead, job.paths, findings=(Finding("worker-died", Severity.ERROR, dead.id, message),))
+            yield set_aside(dead, job.paths, findings=(Finding("worker-died", Severity.ERROR, dead.id, message),), raw=raw)
 
 
-def _in_pool(recordings: Sequence[RecordingRef], job: Job, workers: int) -> Generator[Outcome, None, list[RecordingRef]]:
+def _in_pool(waiting: Sequence[_Pending], job: Job, workers: int) -> Generator[Outcome, None, list[_Pending]]:
     """Treat recordings in spawned processes; return those whose process died, or that waited behind one that did."""
-    lost: list[RecordingRef] = []
+    lost: list[_Pending] = []
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_leave_interrupts_to_parent)
     try:
         _require_alive(pool)
-        futures: dict[Future[Outcome], RecordingRef] = {}
-        for ref in recordings:
+        futures: dict[Future[Outcome], _Pending] = {}
+        for ref, raw in waiting:
             try:
-                futures[pool.submit(treat, ref, job)] = ref
+                futures[pool.submit(treat, ref, job, raw)] = (ref, raw)
             except BrokenProcessPool:
-                lost.append(ref)
+                lost.append((ref, raw))
         for future in as_completed(futures):
             try:
                 yield future.result()
