@@ -89,7 +89,7 @@ def small_draft(
         half = max(1, frames // 2)
         steps = [Span("reach for the cube", 0, half)] + ([Span("place the cube", half, frames)] if frames > half else [])
         annotations = {TASK: [Span("move the cube", 0, frames)], SUBTASK: steps}
-    path = write_source(tmp_path / f"{episode_id}-{seed}-{frames}_video.mp4", moving_frames(frames, size, seed))
+    path = write_source(tmp_path / f"{episode_id}-{seed}-{frames}_video.mp4", moving_frames(frames, size, seed=seed))
     k = pinhole_matrix(0.4 * size[0], 0.4 * size[0], (size[0] - 1) / 2, (size[1] - 1) / 2)
     camera = CameraCalibration(k, "OPENCV", (0.05, -0.03, 0.007, 0.0002), size)
     meta = EpisodeMeta(

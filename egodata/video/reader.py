@@ -43,7 +43,7 @@ class ChunkCache:
             self._items.move_to_end((owner, number))
         return item
 
-    def put(self, owner: int, number: int, item: tuple[bytes, ChunkIndex]) -> None:
+    def put(self, owner: int, number: int, *, item: tuple[bytes, ChunkIndex]) -> None:
         """Keep an element and drop the oldest ones above the cap; the newest always stays."""
         self._items[owner, number] = item
         self.bytes += len(item[0])
@@ -130,7 +130,7 @@ class FrameReader:
             raise CorruptEpisodeError(
                 f"{self._where} element {number}: expected {expected} frames, got {index.frames}. Rebuild the episode."
             )
-        self._cache.put(self._owner, number, (data, index))
+        self._cache.put(self._owner, number, item=(data, index))
         return data, index
 
     def _fill(self, number: int, slots: dict[int, list[int]], out: NDArray[np.uint8]) -> None:

@@ -69,7 +69,7 @@ def scan_video(path: Path) -> VideoScan:
     return VideoScan(
         frames=len(pts),
         pts_ns=ns,
-        fps=measured_rate(pts, time_base, rates),
+        fps=measured_rate(pts, time_base, candidates=rates),
         width=width,
         height=height,
         rotation_deg=turn,
@@ -109,7 +109,7 @@ def _displayed_pts(container: Any, stream: Any, name: str) -> NDArray[np.int64]:
     return np.sort(np.array(pts, np.int64))
 
 
-def measured_rate(pts: NDArray[np.int64], time_base: Fraction, candidates: list[Fraction]) -> Fraction:
+def measured_rate(pts: NDArray[np.int64], time_base: Fraction, *, candidates: list[Fraction]) -> Fraction:
     """Measure a frame rate from time stamps.
 
     The mean rate over the file, snapped to the nearest candidate, whole rate or whole x 1000/1001 whose span over the file

@@ -12,6 +12,9 @@ YAML_FILES, YAML_LINES = 40, 900
 
 # Values that are one thing in several numbers, in an order that everybody knows.
 TAKEN_TOGETHER = {
+    "egodata/testing/drafts.py:moving_frames": "what a clip is made from",
+    "egodata/formats/zarr/attach.py:attach_annotations": "store, episode, what is attached",
+    "egodata/formats/zarr/attach.py:attach_calibration": "store, episode, what is attached",
     "egodata/geometry/rotation.py:matrix_from_zyx": "yaw, pitch, roll",
     "egodata/geometry/rotation.py:slerp": "start, end, share",
     "egodata/geometry/camera.py:project": "points, K, distortion",

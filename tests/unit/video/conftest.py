@@ -14,7 +14,7 @@ SIZE = (64, 48)
 @pytest.fixture(scope="session")
 def frames():
     """60 RGB frames of 64x48."""
-    return moving_frames(60, SIZE, 3)
+    return moving_frames(60, SIZE, seed=3)
 
 
 @pytest.fixture(scope="session")

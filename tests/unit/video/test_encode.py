@@ -77,7 +77,7 @@ def test_equal_input_gives_equal_bytes_whatever_memory_held_before(frames):
 def test_another_process_gives_the_same_bytes(frames):
     code = (
         "import hashlib; from fractions import Fraction; from egodata.testing.drafts import moving_frames;"
-        "from egodata.video import *; f = moving_frames(60, (64, 48), 3);"
+        "from egodata.video import *; f = moving_frames(60, (64, 48), seed=3);"
         "print(hashlib.sha256(b''.join(encode_frames(iter(f), fps=Fraction(30), settings=DEFAULT_SETTINGS))).hexdigest())"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
@@ -122,7 +122,7 @@ def test_an_odd_stored_size_is_refused(source):
 
 
 def test_an_odd_source_is_scaled_to_the_stored_size(tmp_path, encode_plain):
-    odd = moving_frames(5, (65, 49), 1)
+    odd = moving_frames(5, (65, 49), seed=1)
     path = encode_plain(tmp_path / "odd.mp4", odd, pix_fmt="yuv444p")
     assert (scan_video(path).width, scan_video(path).height) == (65, 49)
     elements = list(encode_video(VideoSource(path, np.arange(5), (64, 48)), fps=FPS, settings=SETTINGS))

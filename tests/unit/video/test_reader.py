@@ -17,7 +17,7 @@ FPC = 30
 
 def _store(count, *, gop, bframes, tmp_path, size=(64, 48)):
     settings = EncodeSettings(frames_per_chunk=FPC, gop=gop, bframes=bframes)
-    elements = list(encode_frames(iter(moving_frames(count, size, count)), fps=FPS, settings=settings))
+    elements = list(encode_frames(iter(moving_frames(count, size, seed=count)), fps=FPS, settings=settings))
     reference = []
     for element in elements:
         (tmp_path / "element.mp4").write_bytes(element)

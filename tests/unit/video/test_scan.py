@@ -142,14 +142,14 @@ def test_what_cannot_be_used_is_one_clear_line(tmp_path, source, remux, kind, wo
     ],
 )
 def test_the_rate_is_measured(pts, time_base, expected):
-    assert measured_rate(np.array(pts), time_base, [Fraction(25)]) == expected
+    assert measured_rate(np.array(pts), time_base, candidates=[Fraction(25)]) == expected
 
 
 def test_a_declared_rate_does_not_win_over_the_time_stamps():
     pts = np.arange(300) * 3000
-    assert measured_rate(pts, Fraction(1, 90000), [Fraction(29)]) == 30
+    assert measured_rate(pts, Fraction(1, 90000), candidates=[Fraction(29)]) == 30
     drifting = np.arange(3000) * 3003
-    assert measured_rate(drifting, Fraction(1, 90000), [Fraction(30)]) == Fraction(30000, 1001)
+    assert measured_rate(drifting, Fraction(1, 90000), candidates=[Fraction(30)]) == Fraction(30000, 1001)
 
 
 @pytest.mark.realdata
