@@ -36,12 +36,12 @@ def compare_content(zarr: EpisodeReader, lance: EpisodeReader, *, frames: int | 
         try:
             outcomes.append(part())
         except READ_ERRORS as error:
-            outcomes.append(Outcome(findings=(finding(zarr, "parity-unreadable", "", message=str(error)),)))
+            outcomes.append(Outcome(findings=(finding(zarr, "parity-unreadable", message=str(error)),)))
     return merged([Outcome({"episodes": 1}), *outcomes])
 
 
 def finding(
-    reader: EpisodeReader, code: str, stream: str, *, message: str, frame: int | None = None, expected: str = "", got: str = ""
+    reader: EpisodeReader, code: str, *, message: str, stream: str = "", frame: int | None = None, expected: str = "", got: str = ""
 ) -> Finding:
     """Make a finding about one episode, at error level."""
     frames = None if frame is None else (frame, frame + 1)
@@ -63,7 +63,7 @@ def _attributes(zarr: EpisodeReader, lance: EpisodeReader) -> Outcome:
 def _unequal(reader: EpisodeReader, code: str, stream: str, expected: Any, *, got: Any) -> Finding:
     one, other = f"{expected!r:.200}", f"{got!r:.200}"
     message = f"episode {reader.meta.episode_id}: {stream}: zarr has {one}, lance {other}. Build the Lance copy again."
-    return finding(reader, code, stream, message=message, expected=one, got=other)
+    return finding(reader, code, stream=stream, message=message, expected=one, got=other)
 
 
 def _spans(zarr: EpisodeReader, lance: EpisodeReader) -> Outcome:
@@ -104,7 +104,9 @@ def _numeric(zarr: EpisodeReader, lance: EpisodeReader, config: ParityConfig) ->
                 f"episode {zarr.meta.episode_id}: {key}: {found.cells} values differ from frame {frame}, by up to {found.largest:g}"
                 f" at frame {found.row} ({found.expected} in zarr, {found.got} in lance). Build the Lance copy again."
             )
-            findings.append(finding(zarr, "parity-numeric", key, message=message, frame=found.row, expected=found.expected, got=found.got))
+            findings.append(
+                finding(zarr, "parity-numeric", stream=key, message=message, frame=found.row, expected=found.expected, got=found.got)
+            )
     return Outcome({"arrays": len(expected), "values": values}, tuple(findings), numeric=biggest)
 
 
@@ -141,7 +143,7 @@ def _bytes(zarr: EpisodeReader, camera: str, changed: list[int], *, config: Pari
     shown = ", ".join(map(str, changed[:5]))
     message = f"episode {zarr.meta.episode_id}: images.{camera}: bytes differ in {len(changed)} elements ({shown}). Build the copy again."
     first = changed[0] * zarr.video_info(camera).frames_per_chunk
-    return Outcome(counts, (finding(zarr, "parity-video-bytes", f"images.{camera}", message=message, frame=first),))
+    return Outcome(counts, (finding(zarr, "parity-video-bytes", stream=f"images.{camera}", message=message, frame=first),))
 
 
 def _pixels(zarr: EpisodeReader, lance: EpisodeReader, camera: str, *, chosen: list[int], config: ParityConfig) -> Outcome:
@@ -165,4 +167,6 @@ def _pixels(zarr: EpisodeReader, lance: EpisodeReader, camera: str, *, chosen: l
         f"episode {zarr.meta.episode_id}: images.{camera}: {beyond} of {len(chosen)} decoded frames differ by more than "
         f"{config.pixel}, by up to {biggest.value:g} at frame {biggest.frame}. Build the Lance copy again."
     )
-    return Outcome(counts, (finding(zarr, "parity-pixels", f"images.{camera}", message=message, frame=biggest.frame),), pixel=biggest)
+    return Outcome(
+        counts, (finding(zarr, "parity-pixels", stream=f"images.{camera}", message=message, frame=biggest.frame),), pixel=biggest
+    )

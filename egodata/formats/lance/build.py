@@ -127,7 +127,7 @@ def build_lance(paths: StorePaths, *, source: EpisodeStore | None = None, progre
 
 def _build(paths: StorePaths, source: EpisodeStore, progress: Progress) -> LanceBuild:
     versions = _ensure_tables(paths)
-    plan = _plan(source, open_table(paths, EPISODES, versions[EPISODES]), progress)
+    plan = _plan(source, open_table(paths, EPISODES, version=versions[EPISODES]), progress)
     newest = {table: open_table(paths, table) for table in TABLES}
     stray = [table for table in TABLES if newest[table].version != versions[table]]
     if plan.writes or plan.removed or stray:
@@ -209,9 +209,10 @@ def _write(source: EpisodeStore, plan: _Plan, tables: dict[str, lance.LanceDatas
     leaving = {VIDEOS: plan.leaving("media"), FRAMES: plan.leaving("media"), ANNOTATIONS: plan.leaving("annotations")}
     for table in DATA_TABLES:
         if staged[table] or leaving[table]:
-            tables[table] = replace_episodes(tables[table], leaving[table], staged[table], properties={})
+            tables[table] = replace_episodes(tables[table], leaving[table], fragments=staged[table], properties={})
     changed = [write.episode_id for write in plan.writes if not write.new]
-    tables[EPISODES] = replace_episodes(tables[EPISODES], [*plan.removed, *changed], staged[EPISODES], properties=_named(tables))
+    leaving[EPISODES] = [*plan.removed, *changed]
+    tables[EPISODES] = replace_episodes(tables[EPISODES], leaving[EPISODES], fragments=staged[EPISODES], properties=_named(tables))
     return {table: int(tables[table].version) for table in TABLES}
 
 
@@ -260,7 +261,7 @@ def _stage_all(
 
     schemas = {**SCHEMAS, FRAMES: tables[FRAMES].schema}
     rows = {VIDEOS: videos, FRAMES: frames, ANNOTATIONS: annotations, EPISODES: episodes}
-    return {table: stage(tables[table], schemas[table], rows[table]()) for table in TABLES}
+    return {table: stage(tables[table], rows[table](), schema=schemas[table]) for table in TABLES}
 
 
 def _next_index(frames: lance.LanceDataset) -> int:

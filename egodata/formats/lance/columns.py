@@ -68,7 +68,7 @@ def _field(name: str, key: str, spec: FeatureSpec) -> pa.Field:
     return pa.field(name, arrow_type(spec, where=f"feature {key}"), metadata=metadata)
 
 
-def feature_column(columns: Mapping[str, pa.DataType], key: str, spec: FeatureSpec) -> str:
+def feature_column(columns: Mapping[str, pa.DataType], key: str, *, spec: FeatureSpec) -> str:
     """Return the column that holds a feature: the plain one unless something else sits there.
 
     Args:
@@ -94,7 +94,7 @@ def missing_fields(schema: pa.Schema, features: Iterable[Mapping[str, FeatureSpe
     found: dict[str, pa.Field] = {}
     for specs in features:
         for key, spec in specs.items():
-            name = feature_column(columns, key, spec)
+            name = feature_column(columns, key, spec=spec)
             if name not in columns:
                 columns[name] = arrow_type(spec, where=f"feature {key}")
                 found[name] = _field(name, key, spec)

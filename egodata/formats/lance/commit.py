@@ -15,13 +15,13 @@ from egodata.errors import ConflictError
 ROWS_PER_FILE = 1 << 20
 
 
-def stage(dataset: lance.LanceDataset, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> list[FragmentMetadata]:
+def stage(dataset: lance.LanceDataset, batches: Iterable[pa.RecordBatch], *, schema: pa.Schema) -> list[FragmentMetadata]:
     """Write rows to data files that no version names yet.
 
     Args:
         dataset: The table they are for; its storage version is used.
-        schema: Of the batches; columns that the table has beyond it read as null.
         batches: In the order in which rows are stored. Taken one at a time.
+        schema: Of the batches; columns that the table has beyond it read as null.
     """
     failure: list[Exception] = []
     rows = 0
@@ -68,8 +68,8 @@ def _without(dataset: lance.LanceDataset, episode_ids: Iterable[str]) -> tuple[l
 def replace_episodes(
     dataset: lance.LanceDataset,
     episode_ids: Iterable[str],
-    fragments: Sequence[FragmentMetadata],
     *,
+    fragments: Sequence[FragmentMetadata],
     properties: Mapping[str, str],
 ) -> lance.LanceDataset:
     """Delete all rows of some episodes and add staged rows, in one commit.

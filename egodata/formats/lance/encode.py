@@ -78,7 +78,7 @@ def frame_rows(
         "timestamp_ns": stamps,
     }
     types = {field.name: field.type for field in schema}
-    by_column = {feature_column(types, key, spec): key for key, spec in numeric_features(reader).items()}
+    by_column = {feature_column(types, key, spec=spec): key for key, spec in numeric_features(reader).items()}
     columns = []
     for field in schema:
         if field.name in SCHEMAS[FRAMES].names:

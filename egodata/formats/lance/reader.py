@@ -74,7 +74,7 @@ class LanceEpisode:
     def _spans(self) -> dict[str, tuple[Span, ...]]:
         start, end = self._store.positions(ANNOTATIONS, self._id)
         columns = ["key", "span_index", "text", "start", "end"]
-        found = self._store.scan(ANNOTATIONS, columns, start, rows=end - start).to_pylist()
+        found = self._store.scan(ANNOTATIONS, columns, start=start, rows=end - start).to_pylist()
         spans: dict[str, list[Span]] = {key: [] for key in self.annotation_keys}
         for row in sorted(found, key=lambda row: row["span_index"]):
             if row["key"] not in spans or row["span_index"] != len(spans[row["key"]]):
@@ -112,7 +112,7 @@ class LanceEpisode:
     def _scan(self, keys: Sequence[str], start: int, *, end: int) -> dict[str, NDArray[Any]]:
         first = self._first_row
         columns = {key: self._columns[key] for key in keys}
-        table = self._store.scan(FRAMES, sorted(set(columns.values())), first + start, rows=end - start)
+        table = self._store.scan(FRAMES, sorted(set(columns.values())), start=first + start, rows=end - start)
         if table.num_rows != end - start:
             raise CorruptEpisodeError(f"{self._where}: frames [{start}, {end}) have {table.num_rows} rows. {REBUILD}")
         features = self.meta.features
@@ -122,7 +122,7 @@ class LanceEpisode:
     def _columns(self) -> dict[str, str]:
         """Column of every feature, as the build chose them."""
         types = {field.name: field.type for field in self._store.table(FRAMES).schema}
-        columns = {key: feature_column(types, key, self.meta.features[key]) for key in self.meta.numeric_keys}
+        columns = {key: feature_column(types, key, spec=self.meta.features[key]) for key in self.meta.numeric_keys}
         lacking = [key for key, column in columns.items() if column not in types]
         if lacking:
             raise CorruptEpisodeError(f"{self._where}: feature {lacking[0]} has no column in the frames table. {REBUILD}")
@@ -167,7 +167,7 @@ class LanceEpisode:
     def _chunks(self) -> dict[tuple[str, int], int]:
         """Row position of every stored element, by camera and chunk number."""
         start, end = self._store.positions(VIDEOS, self._id)
-        table = self._store.scan(VIDEOS, ["camera", "chunk_index"], start, rows=end - start)
+        table = self._store.scan(VIDEOS, ["camera", "chunk_index"], start=start, rows=end - start)
         pairs = zip(table["camera"].to_pylist(), table["chunk_index"].to_pylist(), strict=True)
         return {pair: start + offset for offset, pair in enumerate(pairs)}
 

@@ -143,7 +143,7 @@ class LanceStore:
             self._positions[table] = episode_rows(handle)
         return self._positions[table].get(episode_id, (0, 0))
 
-    def scan(self, table: str, columns: Sequence[str], start: int, *, rows: int) -> pa.Table:
+    def scan(self, table: str, columns: Sequence[str], *, start: int, rows: int) -> pa.Table:
         """Return consecutive rows of a table.
 
         Raises:

@@ -120,7 +120,7 @@ def table_path(paths: StorePaths, table: str) -> Path:
     return paths.lance / f"{table}.lance"
 
 
-def open_table(paths: StorePaths, table: str, version: int | str | None = None) -> lance.LanceDataset:
+def open_table(paths: StorePaths, table: str, *, version: int | str | None = None) -> lance.LanceDataset:
     """Open a table at a version or tag; the newest without one.
 
     Raises:
@@ -225,7 +225,7 @@ def open_tables(paths: StorePaths, versions: Mapping[str, int]) -> Tables:
     lacking = [table for table in TABLES if table not in versions]
     if lacking:
         raise ConflictError(f"store {paths.root}: table versions lack {', '.join(lacking)}, got {dict(versions)}. Give all four.")
-    return Tables({table: open_table(paths, table, versions[table]) for table in TABLES})
+    return Tables({table: open_table(paths, table, version=versions[table]) for table in TABLES})
 
 
 def read_episodes(
@@ -243,7 +243,7 @@ def read_episodes(
         CorruptEpisodeError: The table cannot be read.
     """
     found = table_versions(paths) if versions is None else versions
-    episodes = open_table(paths, EPISODES, found[EPISODES])
+    episodes = open_table(paths, EPISODES, version=found[EPISODES])
     with reading(episodes):
         rows: list[dict[str, Any]] = episodes.to_table(columns=dict(columns) if isinstance(columns, Mapping) else list(columns)).to_pylist()
     return rows

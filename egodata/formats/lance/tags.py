@@ -18,10 +18,10 @@ def tagged_versions(paths: StorePaths, digest: str) -> dict[str, int] | None:
     found = open_table(paths, EPISODES).tags.list().get(tag)
     if found is None:
         return None
-    return named_versions(open_table(paths, EPISODES, int(found["version"])))
+    return named_versions(open_table(paths, EPISODES, version=int(found["version"])))
 
 
-def tag_dataset(paths: StorePaths, digest: str, versions: Mapping[str, int]) -> dict[str, int]:
+def tag_dataset(paths: StorePaths, digest: str, *, versions: Mapping[str, int]) -> dict[str, int]:
     """Tag all four tables for a frozen dataset. A second call, also after a kill in the middle, changes nothing that stands.
 
     Args:
@@ -39,7 +39,7 @@ def tag_dataset(paths: StorePaths, digest: str, versions: Mapping[str, int]) -> 
     tag = dataset_tag(digest)
     kept = tagged_versions(paths, digest)
     if kept is None:
-        kept = named_versions(open_table(paths, EPISODES, versions[EPISODES]))
+        kept = named_versions(open_table(paths, EPISODES, version=versions[EPISODES]))
         if kept is None or kept != {table: versions.get(table) for table in TABLES}:
             raise ConflictError(
                 f"tag {tag}: episodes version {versions[EPISODES]} names {kept}, got {dict(versions)}. Use `table_versions`."

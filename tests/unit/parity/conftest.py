@@ -47,14 +47,14 @@ class Falsified:
             rows = pa.Table.from_arrays([*(rows[name].combine_chunks() for name in rows.schema.names[:-1]), blobs], schema=handle.schema)
         else:
             rows = rows.cast(handle.schema)
-        staged = stage(handle, handle.schema, rows.to_batches())
+        staged = stage(handle, rows.to_batches(), schema=handle.schema)
         properties = {tables.version_property(name): str(versions[name]) for name in tables.DATA_TABLES}
         if table == "episodes":
-            replace_episodes(handle, [episode_id], staged, properties=properties)
+            replace_episodes(handle, [episode_id], fragments=staged, properties=properties)
             return
-        made = replace_episodes(handle, [episode_id], staged, properties={})
+        made = replace_episodes(handle, [episode_id], fragments=staged, properties={})
         properties[tables.version_property(table)] = str(made.version)
-        replace_episodes(tables.open_table(self.paths, "episodes"), [], [], properties=properties)
+        replace_episodes(tables.open_table(self.paths, "episodes"), [], fragments=[], properties=properties)
 
     def set_cell(self, table: str, episode_id: str, column: str, row: int, value) -> None:
         """Set one cell."""

@@ -31,7 +31,7 @@ class MemoryEpisode:
 
     def __init__(self, draft: EpisodeDraft, seed: int):
         size = draft.videos["front_1"].size
-        frames = moving_frames(draft.meta.total_frames, size, seed)
+        frames = moving_frames(draft.meta.total_frames, size, seed=seed)
         self.chunks = list(encode_frames(iter(frames), fps=draft.meta.fps, settings=SETTINGS))
         self.info = VideoInfo(*size, len(frames), 50, draft.meta.fps, SETTINGS.to_json())
         spec = FeatureSpec("h264", (size[1], size[0], 3), ("height", "width", "channel"), video=self.info.to_json())

@@ -161,19 +161,19 @@ def test_lost_data_is_an_error_never_zeros(paths, built, table, call):
 def test_tags_name_all_four_tables_and_stay(paths, built):
     versions = table_versions(paths)
     assert tagged_versions(paths, DIGEST) is None
-    assert tag_dataset(paths, DIGEST, versions) == versions
+    assert tag_dataset(paths, DIGEST, versions=versions) == versions
     built.episodes["a"].annotations = {SUBTASK: [Span("x", 0, 2)]}
     later = build_lance(paths, source=built).versions
-    assert tag_dataset(paths, DIGEST, later) == versions == tagged_versions(paths, DIGEST)
+    assert tag_dataset(paths, DIGEST, versions=later) == versions == tagged_versions(paths, DIGEST)
     for table, version in versions.items():
-        assert open_table(paths, table, dataset_tag(DIGEST)).version == version
+        assert open_table(paths, table, version=dataset_tag(DIGEST)).version == version
     with pytest.raises(ConflictError, match=f"names .* got .*'annotations': {versions['annotations']}"):
-        tag_dataset(paths, "f" * 64, {**later, "annotations": versions["annotations"]})
+        tag_dataset(paths, "f" * 64, versions={**later, "annotations": versions["annotations"]})
 
 
 def test_a_tagging_that_was_cut_short_is_completed(paths, built):
     versions = table_versions(paths)
-    tag_dataset(paths, DIGEST, versions)
+    tag_dataset(paths, DIGEST, versions=versions)
     open_table(paths, "videos").tags.delete(dataset_tag(DIGEST))
-    assert tag_dataset(paths, DIGEST, versions) == versions
-    assert open_table(paths, "videos", dataset_tag(DIGEST)).version == versions["videos"]
+    assert tag_dataset(paths, DIGEST, versions=versions) == versions
+    assert open_table(paths, "videos", version=dataset_tag(DIGEST)).version == versions["videos"]
