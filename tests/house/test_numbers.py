@@ -20,6 +20,7 @@ TAKEN_TOGETHER = {
     "egodata/geometry/camera.py:project": "points, K, distortion",
     "egodata/geometry/camera.py:scale_intrinsics": "K, x, y",
     "egodata/calibration.py:pinhole_matrix": "fx, fy, cx, cy",
+    "egodata/cli/console.py:print_table": "title, columns, rows",
     "egodata/progress.py:silent": "a progress callback: label, done, total",
     "egodata/schema/layout.py:quarantine": "the three parts of one path",
 }
