@@ -78,7 +78,7 @@ def convert_left_hand(pose: NDArray[np.floating], *, declared: str, wanted: str)
     for name in (declared, wanted):
         if name not in HAND_FRAME_CONVENTIONS or name == "unknown":
             raise SchemaError(f"hand frame convention {name!r}: expected anat-v1 or mirror-left-v1. Declare it with --declare.")
-    pose = np.array(pose, np.float64)
+    out: Array = np.array(pose, np.float64)
     if declared != wanted:
-        pose[..., 3:] = quat_from_matrix(matrix_from_quat(pose[..., 3:]) @ _RZ180)
-    return pose
+        out[..., 3:] = quat_from_matrix(matrix_from_quat(out[..., 3:]) @ _RZ180)
+    return out

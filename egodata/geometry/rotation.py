@@ -51,7 +51,8 @@ def quat_from_matrix(matrix: NDArray[np.floating]) -> Array:
     pivot = np.argmax(np.nan_to_num(squares, nan=-1.0), axis=-1)
     quat = np.take_along_axis(candidates, pivot[..., None, None], axis=-2)[..., 0, :]
     quat = quat / np.linalg.norm(quat, axis=-1, keepdims=True)
-    return np.where(quat[..., :1] < 0, -quat, quat)
+    positive: Array = np.where(quat[..., :1] < 0, -quat, quat)
+    return positive
 
 
 def rot6d_from_matrix(matrix: NDArray[np.floating]) -> Array:
@@ -98,7 +99,8 @@ def slerp(start_wxyz: NDArray[np.floating], end_wxyz: NDArray[np.floating], shar
         wa, wb = np.sin((1 - t) * angle) / np.sin(angle), np.sin(t * angle) / np.sin(angle)
     near = angle < 1e-6
     out = np.where(near, 1 - t, wa) * a + np.where(near, t, wb) * b
-    return out / np.linalg.norm(out, axis=-1, keepdims=True)
+    unit: Array = out / np.linalg.norm(out, axis=-1, keepdims=True)
+    return unit
 
 
 def angle_rad(first: NDArray[np.floating], second: NDArray[np.floating]) -> Array:
@@ -115,4 +117,5 @@ def angle_rad(first: NDArray[np.floating], second: NDArray[np.floating]) -> Arra
         ),
         axis=-1,
     )
-    return np.arctan2(sine, 0.5 * (np.trace(relative, axis1=-2, axis2=-1) - 1))
+    angle: Array = np.arctan2(sine, 0.5 * (np.trace(relative, axis1=-2, axis2=-1) - 1))
+    return angle

@@ -26,7 +26,7 @@ def canonical_array(array: NDArray[Any]) -> NDArray[Any]:
     little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     if little.dtype.kind != "f":
         return little
-    out = little + little.dtype.type(0)  # -0 + 0 is +0; also makes a copy
+    out: NDArray[Any] = little + little.dtype.type(0)  # -0 + 0 is +0; also makes a copy
     out[np.isnan(out)] = np.nan
     return out
 
