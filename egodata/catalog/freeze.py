@@ -105,7 +105,7 @@ def freeze(
     if versions is not None:
         from egodata.formats.lance import tag_dataset
 
-        tag_dataset(paths, manifest.digest, versions=manifest.lance_versions or versions)
+        tag_dataset(paths, manifest.digest, versions=versions)  # these hold the contents; an earlier tag stays as it is
     return Frozen(manifest, path, created)
 
 
