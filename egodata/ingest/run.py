@@ -2,14 +2,16 @@
 
 import os
 import signal
+import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 from egodata.errors import EgodataError, InputError, NotFoundError
@@ -56,38 +58,39 @@ def ingest(
     discovery = vendor.discover(raw.resolve(), filled)
     paths = open_root(options.store, create=True)
     require_writable(paths)
-    selected = _select(discovery, options)
-    clear, refused = _without_collisions(selected, paths, unique=vendor.unique_ids)
+    selected = _select(_without_collisions(discovery, paths, unique=vendor.unique_ids), options)
     job = Job(paths, filled, options.settings, settings, options.force)
-    total = len(clear) + len(refused)
-    outcomes = [set_aside(item.ref, paths, findings=item.findings) for item in refused]
+    total = len(selected.recordings) + len(selected.refused)
+    outcomes = [set_aside(item.ref, paths, findings=item.findings) for item in selected.refused]
     for outcome in outcomes:
         on_outcome(outcome)
     progress(LABEL, len(outcomes), total)
-    for outcome in _treat_all(clear, job, _workers(options)):
-        outcomes.append(outcome)
-        on_outcome(outcome)
-        progress(LABEL, len(outcomes), total)
+    with closing(_treat_all(selected.recordings, job, _workers(options))) as treated:
+        for outcome in treated:
+            outcomes.append(outcome)
+            on_outcome(outcome)
+            progress(LABEL, len(outcomes), total)
     ordered = tuple(sorted(outcomes, key=lambda outcome: outcome.recording.encode()))
     report = IngestReport(options.vendor, filled.dataset, filled.delivery, ordered, selected.absent, options.fail_on)
     return replace(report, path=write_report(paths, report, stamp=datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")))
 
 
 def _select(discovery: Discovery, options: IngestOptions) -> Discovery:
+    """Keep what `only` and `limit` ask for; a refused recording goes by the id that the vendor gave it."""
     if options.only is None and options.limit is None:
         return discovery
-    wanted = None if options.only is None else set(options.only)
-    known = {ref.id for ref in discovery.recordings} | {item.ref.id for item in discovery.refused} | set(discovery.absent)
-    for missing in sorted((wanted or set()) - known):
+    given = {item.findings[0].episode for item in discovery.refused}
+    known = {ref.id for ref in discovery.recordings} | given | set(discovery.absent)
+    wanted = known if options.only is None else set(options.only)
+    for missing in sorted(wanted - known):
         raise NotFoundError(f"recording {missing}: not in the delivery; {nearest(missing, known)}")
-    recordings = [ref for ref in discovery.recordings if wanted is None or ref.id in wanted][: options.limit]
-    refused = [item for item in discovery.refused if wanted is None or item.ref.id in wanted]
-    absent = [item for item in discovery.absent if wanted is None or item in wanted]
-    return Discovery(tuple(recordings), tuple(absent), tuple(refused))
+    recordings = [ref for ref in discovery.recordings if ref.id in wanted][: options.limit]
+    refused = [item for item in discovery.refused if item.findings[0].episode in wanted]
+    return Discovery(tuple(recordings), tuple(item for item in discovery.absent if item in wanted), tuple(refused))
 
 
-def _without_collisions(discovery: Discovery, paths: StorePaths, *, unique: bool) -> tuple[list[RecordingRef], list[Refused]]:
-    """Take out recordings whose id is another one's, ignoring case: twice in the delivery, or already in the store."""
+def _without_collisions(discovery: Discovery, paths: StorePaths, *, unique: bool) -> Discovery:
+    """Refuse recordings whose id is another one's, ignoring case: twice in the delivery, or already in the store."""
     same = Counter(ref.id.lower() for ref in discovery.recordings)
     exact = Counter(ref.id for ref in discovery.recordings)
     stored = {recording.lower(): recording for recording in known_recordings(paths)}
@@ -102,7 +105,7 @@ def _without_collisions(discovery: Discovery, paths: StorePaths, *, unique: bool
             continue
         message = f"id {ref.id}: {other}, ignoring case. Ask the vendor for another id; nothing is renamed."
         refused.append(Refused(_marked(ref), (Finding("id-collision", Severity.ERROR, ref.id, message),)))
-    return clear, refused
+    return Discovery(tuple(clear), discovery.absent, tuple(refused))
 
 
 def _other_owner(ref: RecordingRef, known: str | None, paths: StorePaths, *, unique: bool) -> str | None:
@@ -127,7 +130,7 @@ def _workers(options: IngestOptions) -> int:
     return wanted
 
 
-def _treat_all(recordings: Sequence[RecordingRef], job: Job, workers: int) -> Iterator[Outcome]:
+def _treat_all(recordings: Sequence[RecordingRef], job: Job, workers: int) -> Generator[Outcome, None, None]:
     """Skip what did not change in this process, then treat the rest in as many as that is worth."""
     waiting: list[_Pending] = []
     for ref in recordings:
@@ -150,32 +153,49 @@ def _treat_all(recordings: Sequence[RecordingRef], job: Job, workers: int) -> It
 def _in_pool(waiting: Sequence[_Pending], job: Job, workers: int) -> Generator[Outcome, None, list[_Pending]]:
     """Treat recordings in spawned processes; return those whose process died, or that waited behind one that did."""
     lost: list[_Pending] = []
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_leave_interrupts_to_parent)
+    others = set(active_children())
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
     try:
         _require_alive(pool)
         futures: dict[Future[Outcome], _Pending] = {}
-        for ref, raw in waiting:
-            try:
-                futures[pool.submit(treat, ref, job, raw)] = (ref, raw)
-            except BrokenProcessPool:
-                lost.append((ref, raw))
+        with _interrupts_left_to_parent():
+            for ref, raw in waiting:
+                try:
+                    futures[pool.submit(treat, ref, job, raw)] = (ref, raw)
+                except BrokenProcessPool:
+                    lost.append((ref, raw))
         for future in as_completed(futures):
             try:
                 yield future.result()
             except BrokenProcessPool:
                 lost.append(futures[future])
+    except (KeyboardInterrupt, GeneratorExit):
+        for process in set(active_children()) - others:  # publishing survives a kill, so nobody has to wait for the encoder
+            process.terminate()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
     return lost
 
 
-def _leave_interrupts_to_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _interrupts_left_to_parent() -> Iterator[None]:
+    """Make processes started inside ignore Ctrl-C from their first instruction on; this process ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _require_alive(pool: ProcessPoolExecutor) -> None:
+    with _interrupts_left_to_parent():
+        alive = pool.submit(os.getpid)
     try:
-        pool.submit(os.getpid).result()
+        alive.result()
     except BrokenProcessPool as error:
         raise EgodataError(
             "ingest: worker processes do not start. In a script call ingest under `if __name__ == '__main__':`, or use workers=1."

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from dataclasses import replace
+from multiprocessing import active_children
 from pathlib import Path
 
 import numpy as np
@@ -174,6 +175,7 @@ def test_one_id_twice_in_a_delivery_is_an_error_for_both(raw, bench):
     shutil.copytree(raw[IDS[0]].folder, bench.raw / "copy")
     report = bench()
     assert counts(report) == (2, 2, 0, 0) and {f.code for f in report.findings if f.severity is Severity.ERROR} == {"id-collision"}
+    assert counts(bench(only=(IDS[0],))) == (0, 2, 0, 0)
     assert len(quarantined(bench)) == 2 and ZarrStore(bench.paths).episode_ids() == [IDS[1], IDS[2]]
 
 
@@ -234,6 +236,18 @@ def test_a_worker_that_dies_costs_only_its_recording(raw, bench):
     outcomes = {outcome.recording: outcome for outcome in _treat_all([refs[0], deadly, refs[2]], job, 2)}
     assert {identity: outcome.status for identity, outcome in outcomes.items()} == {IDS[0]: "built", IDS[1]: "set_aside", IDS[2]: "built"}
     assert outcomes[IDS[1]].findings[0].code == "worker-died" and quarantined(bench) == [IDS[1]]
+
+
+def test_an_interrupt_ends_the_workers_and_the_next_run_goes_on(raw, bench):
+    def impatient(label, done, total):
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ingest(bench.raw, options=bench.options(workers=2), progress=impatient)
+    assert active_children() == []
+    report = bench()
+    assert len(report.built) + len(report.skipped) == 3 and report.skipped and verify_episode(bench.paths, IDS[2]) == []
 
 
 def test_bad_input_is_said_before_work_is_done(raw, bench, tmp_path):
