@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 
 from egodata.episode import EpisodeReader, read_all_numeric, semantic_attributes
-from egodata.errors import CorruptEpisodeError, FeatureNotFoundError, VideoError, WindowError
 from egodata.findings import Finding, Severity
 from egodata.parity.compare import compare_arrays
 from egodata.parity.report import Difference, Outcome, ParityConfig, largest, merged
+from egodata.parity.scope import READ_ERRORS
 
-READ_ERRORS = (CorruptEpisodeError, VideoError, FeatureNotFoundError, WindowError)
 _DECODED_AT_ONCE = 32
 
 

@@ -1,14 +1,15 @@
 """Loader level: the same global index gives the same sample, whichever format is read."""
 
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from egodata.catalog.manifest import Manifest
-from egodata.errors import SampleError
+from egodata.errors import CorruptEpisodeError, EpisodeNotFoundError, FeatureNotFoundError, SampleError
 from egodata.findings import Finding, Severity
 from egodata.parity.compare import compare_arrays
 from egodata.parity.report import Difference, Outcome, ParityConfig, largest, merged
@@ -42,8 +43,15 @@ def compare_head(
         config: What may differ, how far, and the seed of choices.
         progress: Told per batch.
     """
-    opened = [HeadSource.open(paths, manifest, head=head, recipe=recipe, format=name, seed=config.seed) for name in ("zarr", "lance")]
-    with closing(opened[0]) as zarr, closing(opened[1]) as lance:
+    with ExitStack() as stack:
+        opened: list[HeadSource] = []
+        for name in ("zarr", "lance"):
+            try:
+                source = HeadSource.open(paths, manifest, head=head, recipe=recipe, format=name, seed=config.seed)
+            except (CorruptEpisodeError, EpisodeNotFoundError, FeatureNotFoundError) as error:
+                return Outcome({"heads": 1}, (_unopened(manifest, head, str(error)),))
+            opened.append(stack.enter_context(closing(source)))
+        zarr, lance = opened
         index = _compare_index(zarr, lance, head)
         if index.findings:
             return index
@@ -54,6 +62,13 @@ def compare_head(
             outcomes += list(_compare_batch(zarr, lance, chosen[start : start + _READ_AT_ONCE], config=config))
         progress(f"parity loader {head}", len(chosen), len(chosen))
     return merged(outcomes)
+
+
+def _unopened(manifest: Manifest, head: str, text: str) -> Finding:
+    """Make a finding for a head that one format cannot open; the error's text names the episode."""
+    named = [episode for episode in manifest.head(head) if re.search(rf"episode {episode.episode_id}(?![\w-])", text)]
+    episode = named[0] if named else manifest.head(head)[0]
+    return Finding("parity-unreadable", Severity.ERROR, episode.episode_id, f"head {head}: {text}", head, content=episode.content)
 
 
 def _chosen(total: int, samples: int | None, seed: int) -> list[int]:

@@ -44,7 +44,7 @@ def test_a_missing_and_an_extra_episode(store, tmp_path):
     store.paths.episode_link("a").unlink()
     report = check_parity(store.paths)
     assert findings(report, "catalog") == {("parity-missing", "d", ""), ("parity-extra", "a", "")}
-    assert findings(report, "content") == {("parity-missing", "d", ""), ("parity-missing", "a", "")}
+    assert findings(report, "content") == {("parity-missing", "d", "lance"), ("parity-missing", "a", "zarr")}
     assert "Run `egodata lance build`" in report.level("catalog").outcome.findings[0].message
     build_lance(store.paths)
     assert check_parity(store.paths).passed
@@ -170,7 +170,7 @@ def test_only_the_episodes_asked_for(store):
     store.set_number("b", "obs_head_pose", 3, 0, np.float32(5))
     assert check_parity(store.paths, episode_ids=["a", "c"]).passed
     assert not check_parity(store.paths, episode_ids=["b"]).passed
-    with pytest.raises(NotFoundError, match="no episode zz in either format"):
+    with pytest.raises(NotFoundError, match="neither format: no episode zz"):
         check_parity(store.paths, episode_ids=["zz"])
 
 
@@ -190,3 +190,21 @@ def test_reports_are_kept(store):
     assert len(read_rows(store.paths)) == 2 * (2 + 3)
     files = sorted((store.paths.reports / "parity").glob("*.json"))
     assert len(files) == 2 and json.loads(files[1].read_text()) == report.to_json()
+
+
+def test_a_damaged_zarr_episode_is_a_finding_and_the_others_are_compared(store):
+    group = store.paths.episode_link("b").resolve()
+    (group / "zarr.json").write_text("{")
+    report = check_parity(store.paths)
+    for level in report.levels:
+        assert level.failed == ("b",) and {item.code for item in level.outcome.findings} == {"parity-unreadable"}
+    assert [name for name, _ in report.level("content").passed_episodes] == ["a", "c"]
+
+
+def test_a_lost_zarr_chunk_is_a_finding(store):
+    group = store.paths.episode_link("a").resolve()
+    next(path for path in (group / "obs_head_pose").rglob("*") if path.is_file() and path.name != "zarr.json").unlink()
+    report = check_parity(store.paths)
+    assert report.level("catalog").passed
+    assert findings(report, "content") == {("parity-unreadable", "a", "")}
+    assert "obs_head_pose" in report.level("content").outcome.findings[0].message

@@ -10,7 +10,7 @@ from egodata.catalog.manifest import HeadEpisode, Manifest
 from egodata.formats import open_store
 from egodata.formats.lance import build_lance, table_versions
 from egodata.formats.zarr import attach_annotations
-from egodata.parity import EXACT, ParityConfig, check_parity, latest
+from egodata.parity import EXACT, ParityConfig, check_parity, latest, unproven
 from egodata.parity.loader import compare_samples
 from egodata.sampling import HeadSource, Sample, load_recipe
 
@@ -109,3 +109,12 @@ def test_pixels_and_numbers_have_their_own_tolerance(sample):
     moved = replace(sample, action=sample.action + np.float32(1e-3))
     outcome = compare_samples(sample, moved, index=0, content="", config=ParityConfig(numeric=2e-3))
     assert outcome.findings == () and outcome.numeric.value == pytest.approx(1e-3, rel=0.01) and outcome.pixel is None
+
+
+def test_a_content_that_one_format_lost_is_a_finding_at_every_level(store, manifest):
+    gone = replace(manifest.head("train")[1], content="f" * 64)
+    broken = replace(manifest, heads={"train": (manifest.head("train")[0], gone)})
+    report = check_parity(store.paths, dataset=broken, recipe=RECIPE, samples=2)
+    assert [level.failed for level in report.levels][1:] == [("b",), ("b",)]
+    assert report.level("loader").outcome.findings[0].code == "parity-unreadable"
+    assert unproven(store.paths, [("b", "f" * 64)]) == ["b"]
