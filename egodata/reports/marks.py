@@ -65,7 +65,8 @@ def _pose(track: HandTrack, frame: int) -> Array | None:
 def draw_way_ahead(picture: Image, tracks: Tracks, *, side: str, frame: int, frames: int) -> None:
     """Draw where the wrist goes in the frames that follow, as seen from the camera now: white now, its hand's colour later.
 
-    Nothing is drawn where the hand is invalid now, as such a frame is no start of an action."""
+    Nothing is drawn where the hand is invalid now, as such a frame is no start of an action.
+    """
     track = tracks.hands[side]
     if track.poses is None or _pose(track, frame) is None:
         return
