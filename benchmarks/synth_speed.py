@@ -61,9 +61,8 @@ def main() -> None:
     fixed_ms, _ = best_ms(reference)
     for name, work in (("drawing", draw), ("whole recordings", write)):
         spent_ms, frames = best_ms(work)
-        print(
-            f"{name}: {spent_ms:.2f} ms/frame, {1e3 / spent_ms:.0f} frames/s, {frames} frames, {spent_ms / fixed_ms:.2f} x the reference blur"
-        )
+        speed = f"{spent_ms:.2f} ms/frame, {1e3 / spent_ms:.0f} frames/s, {spent_ms / fixed_ms:.2f} x the reference blur"
+        print(f"{name}: {speed} ({frames} frames)")
 
 
 if __name__ == "__main__":
