@@ -1,6 +1,7 @@
 """Uncommitted fragments and the commits that make them visible. Why in this order: docs/decisions/004-lance-commit-order.md."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import lance
@@ -10,9 +11,25 @@ import pyarrow.compute as pc
 from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata, write_fragments
 
-from egodata.errors import ConflictError
+from egodata.errors import ConflictError, EgodataError, InputError
 
 ROWS_PER_FILE = 1 << 20
+
+
+@contextmanager
+def writing(dataset: lance.LanceDataset) -> Iterator[None]:
+    """Turn a full disk and the like into one line that names the table.
+
+    Raises:
+        InputError: The table cannot be written to.
+    """
+    try:
+        yield
+    except (EgodataError, CommitConflictError):
+        raise
+    except OSError as error:
+        text = " ".join(str(error).split())[:160]
+        raise InputError(f"Lance table {dataset.uri}: cannot be written ({text}). Make room and build again.") from error
 
 
 def stage(dataset: lance.LanceDataset, batches: Iterable[pa.RecordBatch], *, schema: pa.Schema) -> list[FragmentMetadata]:
@@ -22,30 +39,35 @@ def stage(dataset: lance.LanceDataset, batches: Iterable[pa.RecordBatch], *, sch
         dataset: The table they are for; its storage version is used.
         batches: In the order in which rows are stored. Taken one at a time.
         schema: Of the batches; columns that the table has beyond it read as null.
+
+    Raises:
+        InputError: The disk is full, or the folder is not writable.
     """
+    stream = (batch for batch in batches if batch.num_rows)
+    first = next(stream, None)
+    if first is None:
+        return []
     failure: list[Exception] = []
-    rows = 0
 
     def watched() -> Iterator[pa.RecordBatch]:
-        nonlocal rows
         try:
-            for batch in batches:
-                rows += batch.num_rows
-                yield batch
+            yield first
+            yield from stream
         except Exception as error:
             failure.append(error)  # arrow's stream turns it into text; the caller gets the error itself
             raise
 
     reader = pa.RecordBatchReader.from_batches(schema, watched())
     try:
-        fragments = write_fragments(
-            reader, dataset, mode="append", max_rows_per_file=ROWS_PER_FILE, data_storage_version=dataset.data_storage_version
-        )
+        with writing(dataset):
+            fragments = write_fragments(
+                reader, dataset, mode="append", max_rows_per_file=ROWS_PER_FILE, data_storage_version=dataset.data_storage_version
+            )
     except (OSError, ValueError, RuntimeError):
         if failure:
             raise failure[0] from None
         raise
-    return list(fragments) if rows else []
+    return list(fragments)
 
 
 def _without(dataset: lance.LanceDataset, episode_ids: Iterable[str]) -> tuple[list[FragmentMetadata], list[int]]:
@@ -96,7 +118,8 @@ def commit(dataset: lance.LanceDataset, operation: Any, *, properties: Mapping[s
     """
     transaction = lance.Transaction(dataset.version, operation, transaction_properties=dict(properties))
     try:
-        return lance.LanceDataset.commit(dataset, transaction, max_retries=0)
+        with writing(dataset):
+            return lance.LanceDataset.commit(dataset, transaction, max_retries=0)
     except CommitConflictError as error:
         raise ConflictError(
             f"Lance table {dataset.uri}: another program changed it after version {dataset.version}. Stop it and build again."

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import lance
 import pytest
+from filelock import FileLock
 
 from egodata.annotations import SUBTASK, Span
+from egodata.errors import ConflictError, InputError
 from egodata.formats.lance import LanceStore, build, build_lance, commit, table_versions
 from egodata.formats.lance.positions import episode_rows
 from egodata.formats.lance.tables import TABLES
@@ -147,3 +149,53 @@ def test_versions_written_by_something_else_are_put_aside(paths, first):
     first.put("d", seed=3, frames=20)
     build_lance(paths, source=first)
     assert_equal_to_source(paths, first)
+
+
+def test_a_full_disk_is_one_line_and_the_next_build_goes_on(monkeypatch, paths, first):
+    before = table_versions(paths)
+    first.put("d", seed=3, frames=20)
+
+    def full(*args, **options):
+        raise OSError("LanceError(IO): No space left on device (os error 28), rust/lance/src/blob.rs:1093:9")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commit, "write_fragments", full)
+        with pytest.raises(InputError, match=r"videos\.lance: cannot be written .*No space left on device.* build again"):
+            build_lance(paths, source=first)
+    assert table_versions(paths) == before
+    assert build_lance(paths, source=first).added == 1
+    assert_equal_to_source(paths, first)
+
+
+def test_one_build_at_a_time(monkeypatch, paths, first):
+    monkeypatch.setattr(build, "LOCK_WAIT_S", 0.05)
+    with FileLock(paths.lance / ".lock"), pytest.raises(ConflictError, match="another Lance build holds"):
+        build_lance(paths, source=first)
+    assert not build_lance(paths, source=first).wrote
+
+
+def test_a_writer_without_the_lock_is_noticed(monkeypatch, paths, first):
+    first.put("b", seed=9, frames=20)
+    stage = build.stage
+
+    def interfering(dataset, *args, **options):
+        if dataset.uri.endswith("frames.lance"):
+            lance.dataset(dataset.uri).delete("episode_id = 'b' AND frame_index = 3")
+        return stage(dataset, *args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "stage", interfering)
+        with pytest.raises(ConflictError, match=r"frames\.lance: another program changed it"):
+            build_lance(paths, source=first)
+    assert build_lance(paths, source=first).changed == 1
+    assert_equal_to_source(paths, first)
+
+
+def test_an_annotation_change_writes_no_data_file_elsewhere(paths, first):
+    def files(table):
+        return sorted(path.name for path in (paths.lance / f"{table}.lance" / "data").rglob("*.lance"))
+
+    before = {table: files(table) for table in TABLES}
+    first.episodes["a"].annotations = {SUBTASK: [Span("x", 0, 2)]}
+    build_lance(paths, source=first)
+    assert {table for table in TABLES if files(table) != before[table]} == {"annotations", "episodes"}
