@@ -1,11 +1,13 @@
 """Real episodes in both formats: the same samples, whichever is read."""
 
+import multiprocessing
+
 import numpy as np
 import pytest
 
 from egodata.annotations import SUBTASK
 from egodata.catalog.manifest import HeadEpisode, Manifest
-from egodata.errors import EpisodeNotFoundError
+from egodata.errors import EpisodeNotFoundError, SampleError
 from egodata.formats.lance import build_lance, table_versions
 from egodata.formats.zarr import ZarrStore, attach_annotations, publish_draft
 from egodata.sampling import HeadSource, load_recipe, sample_digest, stream_digests
@@ -87,3 +89,24 @@ def test_a_dataset_keeps_reading_what_it_recorded(store, tmp_path):
     lost = Manifest("x", "1", "0" * 64, {"train": (HeadEpisode("ep0", 20, "f" * 64),)}, {})
     with pytest.raises(EpisodeNotFoundError, match="episode ep0"):
         HeadSource.open(paths, lost, head="train", recipe=RECIPE, format="zarr")
+
+
+def read_in_child(source, answers):
+    try:
+        source.sample(0)
+        answers.put("read")
+    except SampleError as error:
+        answers.put(str(error))
+
+
+def test_handles_inherited_by_fork_are_refused(store):
+    source = open_source(store, "zarr")
+    source.sample(0)
+    context = multiprocessing.get_context("fork")
+    answers = context.SimpleQueue()
+    child = context.Process(target=read_in_child, args=(source, answers))
+    child.start()
+    child.join(30)
+    assert child.exitcode == 0
+    assert "episode ep0 frame 0: " in (answer := answers.get())
+    assert "spawn" in answer

@@ -141,6 +141,16 @@ def test_a_hand_that_is_missing_for_a_while_is_masked_where_either_neighbour_is_
     assert windows.proprio_valid[22, 0].tolist() == [False] * 10 + [True] * 10
 
 
+@pytest.mark.parametrize("frame", ["wrist", "head", "world"])
+def test_an_arm_that_is_invalid_at_the_start_has_no_actions_in_any_frame(frame):
+    arrays = hidden(ramp_hands("h", frames=TOTAL).arrays, "left", slice(10, 20))
+    recipe = replace(HANDS, action=replace(HANDS.action, coordinate_frame=frame))
+    windows = episode_windows(arrays, recipe, starts=np.array([15, 20]), fps=Fraction(30))
+    assert not windows.action_mask[0, :, :9].any()
+    assert windows.action_mask[0, :, 9:].all()
+    assert windows.action_mask[1].all()
+
+
 def test_a_mask_wins_over_numbers_that_look_good():
     arrays = dict(ramp_hands("h", frames=TOTAL).arrays)
     mask = arrays["right.obs_ee_pose_valid"].copy()
