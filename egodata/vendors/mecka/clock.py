@@ -26,7 +26,7 @@ class Clock:
         stamps_ns: (T,) int64, increasing.
         name: ``unix`` or ``frame0``.
         fps: Measured.
-        listed: Rows of frames.csv, or the video's frames where there is no such file.
+        listed: Frames before a tail was cut: rows of frames.csv or frames of the video, whichever are more.
     """
 
     stamps_ns: NDArray[np.int64]
@@ -65,7 +65,7 @@ def read_clock(path: Path | None, scan: VideoScan, *, config: MeckaConfig, notes
             expected=str(listed),
             got=str(scan.frames),
         )
-    return Clock(stamps[:total], name, _rate(stamps[:total], scan, config, notes), listed)
+    return Clock(stamps[:total], name, _rate(stamps[:total], scan, config, notes), max(listed, scan.frames))
 
 
 def _read_frames(path: Path, notes: Notes) -> tuple[NDArray[np.int64], str]:

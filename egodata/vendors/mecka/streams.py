@@ -42,7 +42,7 @@ def read_cameras(path: Path, total: int, *, listed: int, config: MeckaConfig, no
     frames = rows[:, 0].astype(np.int64)
     rows, frames = _drop_duplicates(rows, frames[:, None], path, notes)
     _check_order(frames[:, 0], path, notes)
-    inside = _inside(frames[:, 0], path, notes, total=total, listed=listed)
+    inside = _inside(frames[:, 0], path, notes, total=total, listed=listed, tail=config.trim_tail_frames)
     rows, frames = rows[inside], frames[inside]
     quat_wxyz = rows[:, [10, 7, 8, 9]]
     _check_quat_order(rows, quat_wxyz, path, notes)
@@ -109,19 +109,23 @@ def _check_order(frames: NDArray[np.int64], path: Path, notes: Notes) -> None:
         notes.add("rows-shuffled", f"{path.name}: rows are not in the order of their frame; the frame number counts", stream=path.name)
 
 
-def _inside(frames: NDArray[np.int64], path: Path, notes: Notes, *, total: int, listed: int) -> NDArray[np.bool_]:
-    outside = (frames < 0) | (frames >= listed)
-    if outside.any():
-        worst = int(frames[outside].max())
+def _inside(frames: NDArray[np.int64], path: Path, notes: Notes, *, total: int, listed: int, tail: int) -> NDArray[np.bool_]:
+    """Return which rows are of the episode; a few past its end are dropped and counted, more, or a count from 1, refused."""
+    past = frames >= total
+    counted_from_1 = (frames >= listed).any() and not (frames == 0).any()
+    if counted_from_1 or (frames < 0).any() or (frames >= listed + tail).any():
+        worst = int(frames.min() if frames.min() < 0 else frames.max())
         notes.refuse(
             "frames-outside",
-            f"{path.name}: {int(outside.sum())} rows name frames outside 0 to {listed - 1}, such as {worst}. "
+            f"{path.name}: names frame {worst}{' and no frame 0' if counted_from_1 else ''}, the episode has 0 to {total - 1}. "
             "Its frames are not those of the video.",
             stream=path.name,
-            expected=f"0 to {listed - 1}",
+            expected=f"0 to {total - 1}",
             got=str(worst),
         )
-    return frames < total
+    if past.any():
+        notes.add("tail-trimmed", f"{path.name}: {int(past.sum())} rows past the last frame, {total - 1}, left out", stream=path.name)
+    return ~past
 
 
 def _check_quat_order(rows: NDArray[np.float64], quat_wxyz: NDArray[np.float64], path: Path, notes: Notes) -> None:
@@ -184,7 +188,7 @@ def read_hands(path: Path, total: int, *, listed: int, config: MeckaConfig, note
             f"{path.name}: row {at + 1} has hand {keys[at, 1]} landmark {keys[at, 2]}, expected hand 0 or 1, landmark 0 to 20.",
             stream=path.name,
         )
-    inside = _inside(keys[:, 0], path, notes, total=total, listed=listed)
+    inside = _inside(keys[:, 0], path, notes, total=total, listed=listed, tail=config.trim_tail_frames)
     keys, points = keys[inside], points[inside]
     count = np.zeros((2, total), np.int64)
     np.add.at(count, (keys[:, 1], keys[:, 0]), 1)

@@ -189,9 +189,28 @@ def test_more_than_the_tail_is_set_aside_with_both_counts(mecka):
     assert f"{FRAMES + 4} rows, the video {FRAMES} frames" in refused(mecka, "frame-count")
 
 
-def test_rows_past_the_end_are_refused(mecka):
+def test_frames_counted_from_1_or_far_past_the_end_are_refused(mecka):
     mecka.egomotion = "\n".join(ego_row(i) for i in range(1, FRAMES + 1))
-    assert f"outside 0 to {FRAMES - 1}" in refused(mecka, "frames-outside")
+    assert "frame 12 and no frame 0" in refused(mecka, "frames-outside")
+    mecka.egomotion = "\n".join(ego_row(i) for i in range(FRAMES + 4))
+    assert "names frame 15, the episode has 0 to 11" in refused(mecka, "frames-outside")
+    mecka.egomotion = "\n".join(ego_row(i) for i in range(-1, FRAMES))
+    assert "names frame -1" in refused(mecka, "frames-outside")
+
+
+def test_a_row_or_two_past_the_end_are_left_out_and_counted(mecka):
+    straight = mecka.draft().arrays
+    mecka.egomotion = "\n".join(ego_row(i) for i in range(FRAMES + 2))
+    draft = mecka.draft()
+    assert any("2 rows past the last frame" in f.message for f in draft.findings if f.code == "tail-trimmed")
+    np.testing.assert_array_equal(draft.arrays["obs_head_pose"], straight["obs_head_pose"])
+
+
+def test_a_cut_tail_and_no_hand_in_the_first_frame_are_not_a_count_from_1(mecka):
+    mecka.frames = frames_csv(FRAMES - 2)
+    mecka.hands = hands(row for row in hand_rows() if not row.startswith("0,"))
+    draft = mecka.draft()
+    assert draft.meta.total_frames == FRAMES - 2 and np.flatnonzero(~draft.arrays["left.obs_keypoints_valid"]).tolist() == [0]
 
 
 def test_head_pose_findings_do_not_set_aside(mecka):
