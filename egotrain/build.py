@@ -149,21 +149,18 @@ class _Run:
         dataset = {"dataset": self.manifest.ref, "digest": self.manifest.digest}
         values = carried_values(asdict(config), dims=dims, recipe=data.recipe, stats=data.stats, dataset=dataset)
         module = TrainModule(policy, dims, config=config, carried=values)
+        loader = make_loader(data.sources["train"], batch_size=config.data.batch_size, num_workers=config.data.num_workers)
+        stream = TrainStream(loader, start_step=0 if carried is None else carried.step, max_steps=config.trainer.max_steps)
         metrics = MetricsFile(self.folder / METRICS)
         if carried is None:
             (self.folder / METRICS).unlink(missing_ok=True)
-            self._write_description(data)
+            describe_run(self.folder, config, manifest=self.manifest, stats=data.stats, environment=environment())
         else:
             metrics.cut_after(carried.step)
-        return self._run_steps(module, data, metrics, 0 if carried is None else carried.step, progress)
+        return self._run_steps(module, data, stream, metrics=metrics, progress=progress)
 
-    def _write_description(self, data: RunData) -> None:
-        describe_run(self.folder, self.config, manifest=self.manifest, stats=data.stats, environment=environment())
-
-    def _run_steps(self, module: TrainModule, data: RunData, metrics: MetricsFile, start: int, progress: Progress) -> RunResult:
+    def _run_steps(self, module: TrainModule, data: RunData, stream: TrainStream, *, metrics: MetricsFile, progress: Progress) -> RunResult:
         config, trainer_config = self.config, self.config.trainer
-        loader = make_loader(data.sources["train"], batch_size=config.data.batch_size, num_workers=config.data.num_workers)
-        stream = TrainStream(loader, start_step=start, max_steps=trainer_config.max_steps)
         report = StepReport(metrics, stream, every_steps=trainer_config.log_every_steps, batch_size=config.data.batch_size, say=self.say)
 
         def evaluate() -> dict[str, HeadScores]:
@@ -178,7 +175,7 @@ class _Run:
         ]
         with _quiet_lightning():
             trainer = _trainer(config, callbacks)
-            trainer.fit(module, stream, ckpt_path=str(find_checkpoint(folder)) if start else None, weights_only=True)
+            trainer.fit(module, stream, ckpt_path=str(find_checkpoint(folder)) if stream.start_step else None, weights_only=True)
         if trainer.interrupted or trainer.global_step < trainer_config.max_steps:
             raise KeyboardInterrupt
         scores = evaluate()

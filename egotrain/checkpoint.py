@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -120,7 +121,7 @@ def load_checkpoint(path: Path) -> Carried:
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
         schema, values = found["egotrain"]["schema"], found["egotrain"]
-    except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError) as error:
+    except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError, UnpicklingError) as error:
         raise InputError(f"checkpoint {path.name}: cannot be read ({type(error).__name__}: {str(error)[:120]}). Choose another.") from error
     if schema != CHECKPOINT_SCHEMA:
         raise InputError(f"checkpoint {path.name}: schema {schema}, this egotrain reads {CHECKPOINT_SCHEMA}. Use the one that wrote it.")

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
-from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TypeVar, get_type_hints
 
 from hydra import compose as hydra_compose, initialize_config_dir
 from hydra.errors import HydraException
@@ -37,60 +36,47 @@ def compose_evaluate(overrides: Sequence[str]) -> EvaluateConfig:
 
 
 def leaf_keys(cls: type, prefix: str = "") -> dict[str, bool]:
-    """Return the dotted keys of a config dataclass, and whether each holds text."""
+    """Return the dotted keys of a config dataclass, and whether each holds text at the top level."""
     hints, out = get_type_hints(cls), {}
     for item in fields(cls):
         kind = hints[item.name]
         if is_dataclass(kind) and isinstance(kind, type):
             out.update(leaf_keys(kind, f"{prefix}{item.name}."))
         else:
-            out[f"{prefix}{item.name}"] = _holds_text(kind)
+            out[f"{prefix}{item.name}"] = not prefix and kind is str
     return out
 
 
-def _holds_text(kind: Any) -> bool:
-    if get_origin(kind) in (Union, UnionType):
-        return any(_holds_text(part) for part in get_args(kind))
-    return kind is str
-
-
-def quoted(value: str) -> str:
-    """Quote text for Hydra's grammar, in which ``~``, ``=``, commas and braces mean something."""
-    parts = value.split("'")
-    escaped = [part + "\\" * (len(part) - len(part.rstrip("\\"))) for part in parts]
-    return "'" + "\\'".join(escaped) + "'"
-
-
-def _checked(word: str, keys: dict[str, bool], groups: Sequence[str]) -> str:
+def _split(word: str, keys: dict[str, bool], groups: Sequence[str]) -> tuple[str, str]:
+    """Return key and value of a word, both checked as far as they can be by themselves."""
     key, equals, value = word.partition("=")
     if not equals:
         raise ConfigError(f"{word!r}: expected key=value, such as seed=1")
     if key in groups:
-        return _choice(key, value)
+        known_choices = [path.stem for path in (config_root() / key).glob("*.yaml")]
+        if value != "null" and value not in known_choices:
+            raise ConfigError(f"{key} {value!r}: not shipped; {nearest(value, known_choices)}")
+        return key, value
     if key not in keys:
         inner = [known for known in keys if known.rpartition(".")[2] == key]
         hint = f"did you mean {', '.join(inner)}?" if inner else nearest(key, [*keys, *groups])
         raise ConfigError(f"config key {key!r}: not known; {hint}")
-    return f"{key}={quoted(value)}" if keys[key] and value not in ("null", "") else word
-
-
-def _choice(group: str, choice: str) -> str:
-    known = [path.stem for path in (config_root() / group).glob("*.yaml")]
-    if choice != "null" and choice not in known:
-        raise ConfigError(f"{group} {choice!r}: not shipped; {nearest(choice, known)}")
-    return f"{group}={choice}"
+    return key, value
 
 
 def _compose(name: str, cls: type[T], overrides: Sequence[str], *, groups: Sequence[str]) -> T:
+    """Let Hydra join groups and numbers. Text never goes through its grammar, in which ``~``, ``=`` and braces mean something."""
     keys = leaf_keys(cls)
-    words = [_checked(word, keys, groups) for word in overrides]
+    pairs = [_split(word, keys, groups) for word in overrides]
+    text = {key: value for key, value in pairs if keys.get(key)}
+    words = [f"{key}={value}" for key, value in pairs if key not in text]
     try:
         with initialize_config_dir(config_dir=str(config_root().absolute())):
             composed = hydra_compose(config_name=name, overrides=words)
-        missing = sorted(OmegaConf.missing_keys(composed))
+        missing = sorted(OmegaConf.missing_keys(composed) - text.keys())
         if missing:
             raise ConfigError(f"config {name}: missing {', '.join(missing)}. Add {missing[0]}=VALUE to the command.")
-        values = OmegaConf.to_container(composed, resolve=False)
+        values = {**OmegaConf.to_container(composed, resolve=True), **text}
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(f"config {name}: {str(error).splitlines()[0]}") from error
     return typed(cls, values, where=f"config {name}")

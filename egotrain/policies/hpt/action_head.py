@@ -11,7 +11,11 @@ TIME_RANGE = 1000.0
 
 
 class ActionHead(nn.Module):
-    """A cross-attention transformer over tokens that each stand for a few action steps."""
+    """A cross-attention transformer over tokens that each stand for a few action steps.
+
+    Most of the velocity is noise that the input already holds: it is carried over by a gain that follows from the time,
+    at first 1, so that the layers have to find only the rest.
+    """
 
     def __init__(self, config: HptConfig, dims: PolicyDims) -> None:
         super().__init__()
@@ -28,8 +32,10 @@ class ActionHead(nn.Module):
         )
         self.norm = nn.LayerNorm(width)
         self.out = nn.Linear(width, self.group * dims.action_dim)
-        nn.init.zeros_(self.out.weight)
-        nn.init.zeros_(self.out.bias)
+        self.carry = nn.Linear(width, dims.action_dim)
+        for layer, bias in ((self.out, 0.0), (self.carry, 1.0)):
+            nn.init.zeros_(layer.weight)
+            nn.init.constant_(layer.bias, bias)
 
     def forward(self, noised_BSD: Tensor, time_B: Tensor, context_BLE: Tensor) -> Tensor:
         """Return the velocity (B, S, D)."""
@@ -40,4 +46,4 @@ class ActionHead(nn.Module):
         for block in self.blocks:
             x = block(x + time_B1E, context)
         out = self.out(self.norm(x)).unflatten(2, (self.group, -1)).flatten(1, 2)
-        return out[:, : self.steps]
+        return out[:, : self.steps] + self.carry(nn.functional.gelu(time_B1E)) * noised_BSD

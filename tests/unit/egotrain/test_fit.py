@@ -1,0 +1,200 @@
+import csv
+import json
+import os
+import re
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+import yaml
+
+from egodata.errors import ConfigError, ConflictError, GateError, NotFoundError, RecipeError, SchemaError
+from egodata.schema.layout import open_root
+from egotrain.build import fit
+from egotrain.checkpoint import find_checkpoint, load_checkpoint
+from egotrain.compose import compose_evaluate
+from egotrain.data import TrainStream
+from egotrain.evaluate import evaluate
+
+CURVE = ("loss", "learning_rate")
+
+
+def rows(path, *metrics):
+    with (path / "metrics.csv").open() as file:
+        return [row for row in csv.DictReader(file) if not metrics or row["metric"] in metrics]
+
+
+def test_a_run_leaves_what_it_was_and_what_came_out(done, small_store):
+    wanted, run, said = done
+    names = {path.name for path in run.path.iterdir()}
+    assert names >= {"config.yaml", "dataset.json", "stats.json", "environment.json", "metrics.csv", "checkpoints", "result.json"}
+    assert run.path == small_store.runs / wanted.run
+    dataset = json.loads((run.path / "dataset.json").read_text())
+    manifest = json.loads(small_store.manifest("small", "v1").read_text())
+    assert dataset["digest"] == manifest["digest"] == run.result["dataset_digest"]
+    assert yaml.safe_load((run.path / "config.yaml").read_text())["policy"]["width"] == wanted.policy.width
+    assert json.loads((run.path / "environment.json").read_text())["threads"] == 1
+    assert run.result["steps"] == 4
+    assert float.fromhex(run.result["train_loss_hex"]) == run.result["train_loss"] == run.train_loss
+    assert set(run.validation_loss) == {"seen", "unseen_operator"}
+    assert set(run.result["heads"]["seen"]["scores"]) == {"policy", "hold_still", "mean_action"}
+    assert [row["step"] for row in rows(run.path, "loss") if row["head"] == "train"] == ["1", "2", "3", "4"]
+    assert float(rows(run.path, "loss")[3]["value"]) == run.train_loss
+    text = "\n".join(said)
+    assert re.search(r"prompts: \d+\.\d% of the training frames have none", text)
+    assert re.search(r"train: 3 episodes, \d+ frames; excluded: none", text)
+
+
+def test_a_checkpoint_is_plain_and_its_link_relative(done):
+    config, run, _ = done
+    folder = run.path / "checkpoints"
+    assert os.readlink(folder / "last.ckpt") == "step-00000004.ckpt"
+    assert sorted(path.name for path in folder.iterdir()) == ["last.ckpt", "step-00000002.ckpt", "step-00000004.ckpt"]
+    found = torch.load(folder / "last.ckpt", weights_only=True)
+    assert found["egotrain"]["schema"] == 1
+    carried = load_checkpoint(find_checkpoint(folder))
+    assert carried.step == 4
+    assert carried.config == config
+    assert carried.dataset["digest"] == run.result["dataset_digest"]
+    assert carried.stats.key == run.result["stats_key"]
+    assert carried.recipe.name == "human_wrist6d"
+
+
+def test_both_formats_give_the_same_losses_and_another_seed_others(done, config):
+    zarr, lance, seeded = done[1], fit(config("format=lance")), fit(config("seed=1", run="seeded"))
+    assert rows(zarr.path, *CURVE) == rows(lance.path, *CURVE)
+    assert zarr.result["heads"] == lance.result["heads"]
+    assert zarr.result["train_loss_hex"] == lance.result["train_loss_hex"] != seeded.result["train_loss_hex"]
+
+
+class Stopped(Exception):
+    """Stands for a process that dies."""
+
+
+def stop_at(monkeypatch, step):
+    whole = TrainStream.__iter__
+
+    def broken(self):
+        for k, batch in enumerate(whole(self), self.start_step):
+            if k == step:
+                raise Stopped
+            yield batch
+
+    monkeypatch.setattr(TrainStream, "__iter__", broken)
+
+
+def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(config, monkeypatch):
+    words = ("trainer.max_steps=10", "trainer.checkpoint_every_steps=5", "trainer.evaluate_every_steps=4", "data.batch_size=8")
+    unbroken = fit(config(*words, run="unbroken"))
+    with monkeypatch.context() as patch:
+        stop_at(patch, 7)  # two steps after the checkpoint of step 5
+        with pytest.raises(Stopped):
+            fit(config(*words, run="broken"))
+    with pytest.raises(ConflictError, match=r"run broken: exists and is not finished. Add resume=true"):
+        fit(config(*words, run="broken"))
+    torch.manual_seed(123)  # whatever the global generators hold
+    said = []
+    resumed = fit(config(*words, "resume=true", run="broken"), say=said.append)
+    assert "going on from step 5 of 10" in said[0]
+    assert rows(unbroken.path, *CURVE) == rows(resumed.path, *CURVE)
+    assert unbroken.result["heads"] == resumed.result["heads"]
+    ends = [torch.load(run.path / "checkpoints/last.ckpt", weights_only=True) for run in (unbroken, resumed)]
+    assert ends[0]["global_step"] == ends[1]["global_step"] == 10
+    for name, tensor in ends[0]["state_dict"].items():
+        assert torch.equal(tensor, ends[1]["state_dict"][name]), name
+
+
+def test_a_finished_run_is_reported_and_nothing_is_done(done):
+    config, run, _ = done
+    before = {path: path.stat().st_mtime_ns for path in run.path.rglob("*")}
+    said = []
+    again = fit(config, say=said.append)
+    assert again.already_done
+    assert again.result == run.result
+    assert "already done, 4 steps on small@v1" in said[0]
+    assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*")} == before
+    with pytest.raises(ConfigError, match=r"exists with another config: seed is 0 there and 5 here. Choose another run name"):
+        fit(replace(config, seed=5, resume=True))
+
+
+def test_a_link_that_leads_nowhere_is_repaired_and_said(config, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_at(patch, 3)
+        with pytest.raises(Stopped):
+            fit(config())
+    folder = open_root(config().store).runs / config().run / "checkpoints"
+    (folder / "last.ckpt").unlink()
+    (folder / "last.ckpt").symlink_to("step-00000099.ckpt")
+    with pytest.raises(NotFoundError, match=r"the link leads nowhere; the newest is step-00000002.ckpt"):
+        find_checkpoint(folder)
+    said = []
+    assert fit(config("resume=true"), say=said.append).result["steps"] == 4
+    assert "taking the newest complete checkpoint, step-00000002.ckpt" in said[0]
+
+
+def test_evaluations_equal_the_run_on_both_formats(done):
+    run = done[1]
+    scores = [evaluate(run.path, compose_evaluate(words)) for words in ([], ["format=lance"])]
+    wanted = run.result["heads"]
+    for found in scores:
+        assert {head: score.to_json() for head, score in found.items()} == wanted
+    shuffled = evaluate(run.path, compose_evaluate(["shuffle_images=true", "heads=[train]"]))
+    assert list(shuffled) == ["train"]
+    with pytest.raises(NotFoundError, match=r"did you mean step-00000004.ckpt"):
+        evaluate(run.path, compose_evaluate(["checkpoint=step-0000004.ckpt"]))
+    with pytest.raises(NotFoundError, match=r"no config.yaml there; did you mean"):
+        evaluate(run.path.with_name(run.path.name[:-1]), compose_evaluate([]))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        ({"dataset": "small"}, SchemaError, "small"),
+        ({"dataset": "small@latest"}, SchemaError, "latest"),
+        ({"dataset": "smal@v1"}, NotFoundError, "not frozen in this store; did you mean small@v1"),
+        ({"recipe": "joints"}, RecipeError, "expected embodiment joint_robot, got human_bimanual"),
+        ({"recipe": "human_wrist6"}, NotFoundError, "did you mean human_wrist6d"),
+        ({"run": "a/b"}, SchemaError, "run name 'a/b'"),
+        ({"store": "nowhere"}, NotFoundError, "no store.json there"),
+    ],
+)
+def test_what_cannot_be_trained_stops_before_it_starts(config, change, error, said):
+    with pytest.raises(error, match=re.escape(said)):
+        fit(replace(config(), **change))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["policy.steps_per_token=101"], "steps_per_token 101 exceeds the 100 action steps"),
+        (["policy.conv_widths=[8,8,8,8]"], "4 conv stages halve images of 24 pixels to less than 2"),
+        (["data.batch_size=4000"], "make no batch of 4000"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(config, words, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        fit(config(*words))
+
+
+def test_a_changed_manifest_is_refused(config, small_store, tmp_path):
+    value = json.loads(small_store.manifest("small", "v1").read_text())
+    value["identity"]["heads"]["train"]["ids"].reverse()
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(value))
+    with pytest.raises(GateError, match="changed since it was frozen"):
+        fit(replace(config(), dataset=str(path)))
+
+
+def test_a_checkpoint_that_does_not_belong_or_is_damaged_is_refused(done):
+    folder = done[1].path.with_name("copy")
+    shutil.copytree(done[1].path, folder, symlinks=True)
+    path = find_checkpoint(folder / "checkpoints")
+    found = torch.load(path, weights_only=True)
+    found["egotrain"]["dataset"]["digest"] = "0" * 64
+    torch.save(found, path)
+    with pytest.raises(ConfigError, match=r"trained on small@v1 \(0000000000000000\), got small@v1"):
+        evaluate(folder, compose_evaluate([]))
+    path.write_bytes(b"not a checkpoint")
+    with pytest.raises(ValueError, match="cannot be read"):
+        evaluate(folder, compose_evaluate([]))
