@@ -60,7 +60,7 @@ def look(ref: RecordingRef, job: Job) -> tuple[Outcome | None, RawDigests | None
     return (None if skipped is None else replace(skipped, raw=raw.raw, seconds=time.monotonic() - begun)), raw
 
 
-def treat(ref: RecordingRef, job: Job, raw: RawDigests | None = None) -> Outcome:
+def treat(ref: RecordingRef, job: Job, *, raw: RawDigests | None = None) -> Outcome:
     """Treat one recording; never raises for what is wrong with it.
 
     Args:

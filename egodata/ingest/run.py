@@ -140,7 +140,7 @@ def _treat_all(recordings: Sequence[RecordingRef], job: Job, workers: int) -> Ge
         else:
             yield outcome
     if min(workers, len(waiting)) <= 1:
-        yield from (treat(ref, job, raw) for ref, raw in waiting)
+        yield from (treat(ref, job, raw=raw) for ref, raw in waiting)
         return
     lost = yield from _in_pool(waiting, job, min(workers, len(waiting)))
     for pending in lost:
@@ -161,7 +161,7 @@ def _in_pool(waiting: Sequence[_Pending], job: Job, workers: int) -> Generator[O
         with _interrupts_left_to_parent():
             for ref, raw in waiting:
                 try:
-                    futures[pool.submit(treat, ref, job, raw)] = (ref, raw)
+                    futures[pool.submit(treat, ref, job, raw=raw)] = (ref, raw)
                 except BrokenProcessPool:
                     lost.append((ref, raw))
         for future in as_completed(futures):
