@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from egodata.catalog.manifest import Manifest
@@ -105,7 +106,9 @@ def _content_level(scope: Scope, *, samples: int | None, config: ParityConfig, p
     for ordinal, episode_id in enumerate(tracked(scope.ids, label="parity content", progress=progress)):
         zarr, lance = (open_episode(store, episode_id, scope=scope) for store in (scope.zarr, scope.lance))
         if isinstance(zarr, Finding) or isinstance(lance, Finding):
-            outcomes.append(Outcome(findings=tuple(found for found in (zarr, lance) if isinstance(found, Finding))))
+            known = next((side.digests.content for side in (zarr, lance) if not isinstance(side, Finding)), "")
+            lost = [side for side in (zarr, lance) if isinstance(side, Finding)]
+            outcomes.append(Outcome(findings=tuple(replace(found, content=found.content or known) for found in lost)))
         else:
             contents[episode_id] = zarr.digests.content
             outcomes.append(compare_content(zarr, lance, frames=frames, seed=config.seed + ordinal, config=config))

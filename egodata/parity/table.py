@@ -123,7 +123,10 @@ def unproven(paths: StorePaths, contents: Iterable[tuple[str, str]]) -> list[str
         paths: The store.
         contents: (episode id, content digest) pairs.
     """
-    verdicts = {
-        (row["episode_id"], row["content"]): row["passed"] for row in read_rows(paths, where="level = 'content' AND episode_id IS NOT NULL")
-    }
+    verdicts: dict[tuple[str, str], bool] = {}
+    for row in read_rows(paths, where="level = 'content' AND episode_id IS NOT NULL"):
+        if not row["content"]:  # it could not be opened at all: what was proven before no longer counts
+            verdicts = {key: passed for key, passed in verdicts.items() if key[0] != row["episode_id"]}
+        else:
+            verdicts[row["episode_id"], row["content"]] = row["passed"]
     return [episode_id for episode_id, content in contents if not verdicts.get((episode_id, content), False)]

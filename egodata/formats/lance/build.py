@@ -94,8 +94,8 @@ class _Plan:
     unchanged: int
 
     def leaving(self, part: str) -> list[str]:
-        """Return whose old rows go from the tables of a part: ``media`` or ``annotations``."""
-        return [*self.removed, *(write.episode_id for write in self.writes if getattr(write, part) and not write.new)]
+        """Return whose rows go from the tables of a part, ``media`` or ``annotations``; of a new episode there should be none."""
+        return [*self.removed, *(write.episode_id for write in self.writes if getattr(write, part))]
 
 
 def build_lance(paths: StorePaths, *, source: EpisodeStore | None = None, progress: Progress = silent) -> LanceBuild:
@@ -208,10 +208,8 @@ def _write(source: EpisodeStore, plan: _Plan, tables: dict[str, lance.LanceDatas
     staged = _stage_all(source, plan, tables, progress)
     leaving = {VIDEOS: plan.leaving("media"), FRAMES: plan.leaving("media"), ANNOTATIONS: plan.leaving("annotations")}
     for table in DATA_TABLES:
-        if staged[table] or leaving[table]:
-            tables[table] = replace_episodes(tables[table], leaving[table], fragments=staged[table], properties={})
-    changed = [write.episode_id for write in plan.writes if not write.new]
-    leaving[EPISODES] = [*plan.removed, *changed]
+        tables[table] = replace_episodes(tables[table], leaving[table], fragments=staged[table], properties={})
+    leaving[EPISODES] = [*plan.removed, *(write.episode_id for write in plan.writes)]
     tables[EPISODES] = replace_episodes(tables[EPISODES], leaving[EPISODES], fragments=staged[EPISODES], properties=_named(tables))
     return {table: int(tables[table].version) for table in TABLES}
 

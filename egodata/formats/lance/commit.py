@@ -103,9 +103,11 @@ def replace_episodes(
         properties: Transaction properties of the commit.
 
     Returns:
-        The table at the new version.
+        The table at the new version; as it was, where no row goes or comes and there are no properties to record.
     """
     changed, gone = _without(dataset, episode_ids)
+    if not (changed or gone or fragments or properties):
+        return dataset
     operation = lance.LanceOperation.Update(removed_fragment_ids=gone, updated_fragments=changed, new_fragments=list(fragments))
     return commit(dataset, operation, properties=properties)
 

@@ -208,3 +208,16 @@ def test_a_lost_zarr_chunk_is_a_finding(store):
     assert report.level("catalog").passed
     assert findings(report, "content") == {("parity-unreadable", "a", "")}
     assert "obs_head_pose" in report.level("content").outcome.findings[0].message
+
+
+def test_what_was_proven_does_not_outlive_its_copy(store):
+    reader = open_store(store.paths, "zarr").open("b")
+    proven = [("b", reader.digests.content)]
+    assert check_parity(store.paths).passed and unproven(store.paths, proven) == []
+    store.rewrite("episodes", "b", lambda rows: rows.slice(0, 0))
+    assert not check_parity(store.paths).passed and unproven(store.paths, proven) == ["b"]
+    build_lance(store.paths)
+    assert check_parity(store.paths).passed and unproven(store.paths, proven) == []
+    (store.paths.episode_link("b").resolve() / "zarr.json").write_text("{")
+    store.rewrite("episodes", "b", lambda rows: rows.slice(0, 0))
+    assert not check_parity(store.paths).passed and unproven(store.paths, proven) == ["b"]
