@@ -25,11 +25,13 @@ def fit(overrides: tuple[str, ...]) -> None:
     """Train: egotrain fit experiment=synthetic store=S dataset=NAME@V run=NAME [format=lance] [resume=true]."""
     from egotrain.build import fit as fit_run
     from egotrain.compose import compose_fit
+    from egotrain.pipes import reporting
     from egotrain.report import result_rows
 
     config = compose_fit(overrides)
-    with ConsoleProgress() as progress:
+    with reporting() as report, ConsoleProgress() as progress:
         done = fit_run(config, say=lambda line: click.echo(line, err=True), progress=progress)
+        report({"dataset": done.result["dataset"], "format": done.result["format"], "seed": done.result["seed"]})
     loss = f"train loss {done.train_loss!r} ({done.train_loss.hex()})"
     echo(f"run {done.run}: {'already done' if done.already_done else 'done'}, {done.result['steps']} steps, {loss}")
     for head, value in done.validation_loss.items():

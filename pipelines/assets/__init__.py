@@ -1,0 +1,1 @@
+"""Assets, one module per group. Bodies resolve the store, call one egodata function and report."""

@@ -1,0 +1,74 @@
+"""Frozen datasets, their statistics, and the proof that both formats give the same samples."""
+
+import dagster as dg
+
+from egodata.catalog import freeze, load_dataset
+from egodata.parity import check_parity
+from egodata.sampling import load_recipe
+from egodata.stats import norm_stats
+from pipelines.assets.tables import LANCE_V2, PARITY_REPORT
+from pipelines.gates import require_content_parity
+from pipelines.metadata import dataset_metadata, log_progress, parity_metadata, stats_metadata
+from pipelines.partitions import DATASET_RECIPES, DATASETS, split_key
+from pipelines.resources import StoreResource
+from pipelines.rules import rule_for
+
+DATASET = dg.AssetKey("dataset")
+NORM_STATS = dg.AssetKey("norm_stats")
+LOADER_PARITY = dg.AssetKey("loader_parity")
+
+
+@dg.asset(
+    key=DATASET,
+    deps=[LANCE_V2, PARITY_REPORT],
+    partitions_def=DATASETS,
+    group_name="datasets",
+    kinds={"json"},
+    code_version="1",
+    description="A frozen split: ordered episode ids with digests for each head, pins, and where it came from. Changed content is refused.",
+)
+def dataset(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
+    """Freeze the dataset that the partition names, by the rule of the same name."""
+    paths = store.paths()
+    name, version = split_key(context.partition_key, 2)
+    rule = rule_for(paths, name)
+    require_content_parity(paths, rule)
+    provenance = {"run_id": context.run_id, "code_version": "1"}
+    frozen = freeze(paths, rule, version=version, format="lance", provenance=provenance)
+    return dg.MaterializeResult(data_version=dg.DataVersion(frozen.manifest.digest), metadata=dataset_metadata(frozen))
+
+
+@dg.asset(
+    key=NORM_STATS,
+    deps=[DATASET],
+    partitions_def=DATASET_RECIPES,
+    group_name="stats",
+    kinds={"json"},
+    code_version="1",
+    description="Statistics of a dataset's training head under a recipe, in a cache keyed by content.",
+)
+def norm_stats_asset(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
+    """Compute statistics, or find them in the cache."""
+    paths = store.paths()
+    name, version, recipe = split_key(context.partition_key, 3)
+    manifest = load_dataset(paths, f"{name}@{version}")
+    stats = norm_stats(paths, manifest, recipe=load_recipe(recipe), format="lance", progress=log_progress(context.log.info))
+    return dg.MaterializeResult(data_version=dg.DataVersion(stats.key), metadata=stats_metadata(stats))
+
+
+@dg.asset(
+    key=LOADER_PARITY,
+    deps=[DATASET],
+    partitions_def=DATASET_RECIPES,
+    group_name="parity",
+    kinds={"lance"},
+    code_version="1",
+    description="The same global index gives the same sample from zarr and from Lance. Training starts only on datasets that passed.",
+)
+def loader_parity(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
+    """Compare samples of a dataset under a recipe, and append the verdict to the parity table."""
+    paths = store.paths()
+    name, version, recipe = split_key(context.partition_key, 3)
+    manifest = load_dataset(paths, f"{name}@{version}")
+    report = check_parity(paths, dataset=manifest, recipe=load_recipe(recipe), progress=log_progress(context.log.info))
+    return dg.MaterializeResult(metadata=parity_metadata(report))

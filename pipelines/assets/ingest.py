@@ -1,0 +1,91 @@
+"""Episodes from recordings: built in batches, one event per finished partition."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from egodata.ingest import attach_from_raw, ingest
+from egodata.vendors import SetAside
+from pipelines.assets.raw import RAW_EPISODE
+from pipelines.batches import Batch
+from pipelines.deliveries import by_delivery
+from pipelines.metadata import attach_metadata, log_progress
+from pipelines.partitions import RECORDINGS
+from pipelines.resources import StoreResource
+
+EPISODE_ZARR = dg.AssetKey("episode_zarr")
+EPISODE_ANNOTATIONS = dg.AssetKey("episode_annotations")
+EPISODE_CALIBRATION = dg.AssetKey("episode_calibration")
+BATCH = dg.BackfillPolicy.single_run()
+
+
+@dg.asset(
+    key=EPISODE_ZARR,
+    deps=[RAW_EPISODE],
+    partitions_def=RECORDINGS,
+    backfill_policy=BATCH,
+    output_required=False,
+    group_name="ingest",
+    kinds={"zarr"},
+    code_version="1",
+    description="Train-ready zarr episodes with chunk-keyframed H.264, published in versions. What cannot be built is set aside.",
+)
+def episode_zarr(context: dg.AssetExecutionContext, store: StoreResource) -> Iterator[None]:
+    """Ingest the recordings of the run; exactly those that are set aside fail."""
+    paths = store.paths()
+    batch = Batch(context, paths, [RAW_EPISODE])
+    for delivery, recordings in by_delivery(paths, context.partition_keys).items():
+        options = delivery.options(paths, only=tuple(recordings), workers=store.workers)
+        ingest(delivery.folder, options=options, progress=log_progress(context.log.info), on_outcome=batch.outcome)
+    batch.finish()
+    yield from ()
+
+
+def _attach(context: dg.AssetExecutionContext, store: StoreResource, part: str) -> None:
+    paths = store.paths()
+    batch = Batch(context, paths, [RAW_EPISODE, EPISODE_ZARR])
+    report_progress, total, done = log_progress(context.log.info), len(context.partition_keys), 0
+    for delivery, recordings in by_delivery(paths, context.partition_keys).items():
+        for recording in recordings:
+            try:
+                report = attach_from_raw(paths, delivery.folder, recording=recording, part=part, options=delivery.options(paths))
+                batch.done(recording, contents=report.contents, metadata=attach_metadata(paths, report))
+            except SetAside as reason:
+                batch.failed[recording] = reason.findings
+            done += 1
+            report_progress(part, done, total)
+    batch.finish()
+
+
+@dg.asset(
+    key=EPISODE_ANNOTATIONS,
+    deps=[RAW_EPISODE, EPISODE_ZARR],
+    partitions_def=RECORDINGS,
+    backfill_policy=BATCH,
+    output_required=False,
+    group_name="ingest",
+    kinds={"zarr"},
+    code_version="1",
+    description="Annotations with the role in the key name, attached as a new version that shares the media. Equal ones change nothing.",
+)
+def episode_annotations(context: dg.AssetExecutionContext, store: StoreResource) -> Iterator[None]:
+    """Attach the delivered annotations of the recordings of the run."""
+    _attach(context, store, "annotations")
+    yield from ()
+
+
+@dg.asset(
+    key=EPISODE_CALIBRATION,
+    deps=[RAW_EPISODE, EPISODE_ZARR],
+    partitions_def=RECORDINGS,
+    backfill_policy=BATCH,
+    output_required=False,
+    group_name="ingest",
+    kinds={"zarr"},
+    code_version="1",
+    description="Intrinsics scaled to the stored image, attached as a new version that shares the media. Unknown stays unknown.",
+)
+def episode_calibration(context: dg.AssetExecutionContext, store: StoreResource) -> Iterator[None]:
+    """Attach the delivered calibration of the recordings of the run."""
+    _attach(context, store, "calibration")
+    yield from ()

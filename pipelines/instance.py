@@ -1,0 +1,29 @@
+"""A persistent Dagster instance inside a store, with settings for a two-core machine and telemetry off."""
+
+import dagster as dg
+import yaml
+
+from egodata.schema.layout import StorePaths, write_atomic
+
+SETTINGS = {
+    "telemetry": {"enabled": False},
+    "run_coordinator": {
+        "module": "dagster.core.run_coordinator",
+        "class": "QueuedRunCoordinator",
+        "config": {"max_concurrent_runs": 2, "dequeue_interval_seconds": 1},
+    },
+    "run_monitoring": {"enabled": True, "start_timeout_seconds": 120, "poll_interval_seconds": 10},
+}
+
+
+def prepare_home(paths: StorePaths) -> None:
+    """Write `dagster.yaml` into the store's Dagster home unless someone already put one there."""
+    settings = paths.dagster / "dagster.yaml"
+    if not settings.exists():
+        write_atomic(settings, yaml.safe_dump(SETTINGS, sort_keys=False).encode())
+
+
+def open_instance(paths: StorePaths) -> dg.DagsterInstance:
+    """Open the instance of a store; the caller disposes of it."""
+    prepare_home(paths)
+    return dg.DagsterInstance.from_config(str(paths.dagster))

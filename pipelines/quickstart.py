@@ -1,0 +1,227 @@
+"""`egopipe quickstart`: one delivery to two trained policies, as assets of a persistent instance inside the store.
+
+Every stage first asks whether its work is already done for the very inputs there are, and then says so instead of doing it.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from egodata.catalog import Manifest, load_dataset
+from egodata.cli.console import ConsoleProgress, echo
+from egodata.errors import InputError, NotFoundError
+from egodata.ingest import discover
+from egodata.schema.layout import StorePaths, open_root, require_writable
+from egodata.testing.world import WorldOptions, write_delivery
+from pipelines.assets.datasets import DATASET, LOADER_PARITY, NORM_STATS
+from pipelines.assets.ingest import EPISODE_ANNOTATIONS, EPISODE_CALIBRATION, EPISODE_ZARR
+from pipelines.assets.raw import RAW_EPISODE, raw_observations
+from pipelines.assets.tables import LANCE_V2, PARITY_REPORT
+from pipelines.assets.training import TRAINING_RUN, run_result
+from pipelines.deliveries import Delivery, observations, register
+from pipelines.events import latest_inputs, latest_observed
+from pipelines.gates import content_parity_needed, loader_parity_needed
+from pipelines.instance import open_instance
+from pipelines.launch import Launcher
+from pipelines.partitions import DATASET_RECIPES, DATASETS, RECORDINGS, add_keys, dataset_key, recipe_key
+from pipelines.resources import STORE_VARIABLE
+from pipelines.rules import keep_rule
+from pipelines.summary import collect, print_outcome
+
+DEFAULTS = {"mecka": ("synthetic", "human_wrist6d", "synthetic"), "lerobot": ("joints", "joints", "joints")}
+FORMATS = ("zarr", "lance")
+SYNTHETIC_NAME = "sort_cubes"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a quickstart is to do.
+
+    Attributes:
+        raw: Delivery of one's own, or None for a synthetic one inside the store.
+        vendor: Who delivered it.
+        store: Root of the store.
+        rule: Dataset rule.
+        recipe: Sampling recipe.
+        experiment: Training experiment.
+        overrides: Further words for `egotrain fit`.
+        episodes: Size of the synthetic delivery.
+        workers: Ingest processes.
+    """
+
+    raw: Path | None
+    vendor: str
+    store: Path
+    rule: str
+    recipe: str
+    experiment: str
+    overrides: tuple[str, ...] = ()
+    episodes: int = 24
+    workers: int = 2
+
+    @classmethod
+    def resolve(cls, **given: Any) -> "Plan":
+        """Fill in what the vendor implies.
+
+        Raises:
+            InputError: No default for the vendor, or a delivery that is not a folder.
+        """
+        vendor, raw = given["vendor"], given["raw"]
+        if vendor not in DEFAULTS and None in (given["rule"], given["recipe"], given["experiment"]):
+            raise InputError(f"vendor {vendor}: no default rule, recipe and experiment. Give --rule, --recipe and --experiment.")
+        if raw is not None and not raw.is_dir():
+            raise InputError(f"delivery {raw}: not a folder")
+        rule, recipe, experiment = DEFAULTS.get(vendor, ("", "", ""))
+        return cls(
+            raw=None if raw is None else raw.absolute(),
+            vendor=vendor,
+            store=given["store"].absolute(),
+            rule=given["rule"] or rule,
+            recipe=given["recipe"] or recipe,
+            experiment=given["experiment"] or experiment,
+            overrides=() if given["steps"] is None else (f"trainer.max_steps={given['steps']}",),
+            episodes=given["episodes"],
+            workers=given["workers"],
+        )
+
+
+@dataclass(slots=True)
+class _Chain:
+    """The stages of one quickstart, in order, and what each found already done."""
+
+    plan: Plan
+    paths: StorePaths
+    launch: Launcher
+    done: list[str] = field(default_factory=list)
+
+    def say(self, text: str) -> None:
+        echo(f"-- {text}")
+
+    def skip(self, what: str) -> None:
+        self.done.append(what)
+        self.say(f"{what}: already done")
+
+    def delivery(self) -> Path:
+        """Return the delivery's folder; write the synthetic one if there is none yet."""
+        if self.plan.raw is not None:
+            return self.plan.raw
+        out = self.paths.raw / self.plan.vendor / "quickstart"
+        with ConsoleProgress() as progress:
+            summary = write_delivery(out, WorldOptions(episodes=self.plan.episodes), progress=progress)
+        if summary.written:
+            self.say(f"synthetic delivery: {len(summary.written)} episodes, {summary.frames_written} frames in {out}")
+        else:
+            self.skip("synthetic delivery")
+        return out
+
+    def recordings(self, raw: Path) -> list[str]:
+        """Register the delivery, observe it, and return its recordings."""
+        delivery = Delivery(vendor=self.plan.vendor, raw=str(raw), dataset="" if self.plan.raw else SYNTHETIC_NAME)
+        register(self.paths, delivery)
+        instance = self.launch.instance
+        found, events = raw_observations(self.paths, latest_observed(instance, RAW_EPISODE), limit=1_000_000)
+        add_keys(instance, RECORDINGS, keys=found)
+        for event in events:
+            instance.report_runless_asset_event(event)
+        mine = [recording for recording, (owner, _) in found.items() if owner == delivery]
+        self.say(f"recordings: {len(mine)} in the delivery, {len(events)} new or changed")
+        return mine
+
+    def episodes(self, recordings: Sequence[str]) -> None:
+        """Materialise the three recording assets where their last input is not what is delivered now."""
+        instance = self.launch.instance
+        now = {recording: version for recording, (_, version) in observations(self.paths).items()}
+        for key in (EPISODE_ZARR, EPISODE_ANNOTATIONS, EPISODE_CALIBRATION):
+            made_from = latest_inputs(instance, key, upstream=RAW_EPISODE)
+            todo = [recording for recording in recordings if made_from.get(recording) != now[recording]]
+            if key != EPISODE_ZARR:
+                built = latest_inputs(instance, EPISODE_ZARR, upstream=RAW_EPISODE)
+                todo = [recording for recording in todo if recording in built]
+            if todo:
+                self.say(f"{key.to_user_string()}: {len(todo)} of {len(recordings)} recordings")
+                self.launch.partitions(key, RECORDINGS, keys=todo)
+            else:
+                self.skip(f"{key.to_user_string()} ({len(recordings)} recordings)")
+
+    def tables(self) -> None:
+        """Bring the Lance copy up to date and prove that it says the same."""
+        if content_parity_needed(self.paths):
+            self.say("lance_v2 and parity_report")
+            self.launch.asset(LANCE_V2)
+            self.launch.asset(PARITY_REPORT)
+        else:
+            self.skip("lance_v2 and parity_report")
+
+    def dataset(self) -> Manifest:
+        """Freeze the dataset unless this version is frozen already; then statistics and loader parity."""
+        rule = keep_rule(self.paths, self.plan.rule)
+        ref, instance = f"{rule.name}@{rule.version}", self.launch.instance
+        try:
+            manifest = load_dataset(self.paths, ref)
+            self.skip(f"dataset {ref}")
+        except NotFoundError:
+            self.say(f"dataset {ref}")
+            add_keys(instance, DATASETS, keys=[dataset_key(rule.name, rule.version)])
+            self.launch.asset(DATASET, partition=dataset_key(rule.name, rule.version))
+            manifest = load_dataset(self.paths, ref)
+        key = recipe_key(rule.name, rule.version, recipe=self.plan.recipe)
+        add_keys(instance, DATASET_RECIPES, keys=[key])
+        if key in instance.get_materialized_partitions(NORM_STATS):
+            self.skip(f"norm_stats {key}")
+        else:
+            self.say(f"norm_stats {key}")
+            self.launch.asset(NORM_STATS, partition=key)
+        if loader_parity_needed(self.paths, manifest, recipe=self.plan.recipe):
+            self.say(f"loader_parity {key}")
+            self.launch.asset(LOADER_PARITY, partition=key)
+        else:
+            self.skip(f"loader_parity {key}")
+        return manifest
+
+    def train(self, manifest: Manifest) -> dict[str, Mapping[str, Any]]:
+        """Train once per format with the same seed; return the results by format."""
+        results: dict[str, Mapping[str, Any]] = {}
+        for format in FORMATS:
+            run = f"quickstart-{manifest.name}-{manifest.version}-{format}"
+            result = run_result(self.paths, run)
+            if result is None or result.get("dataset_digest") != manifest.digest:
+                self.say(f"training_run {run}")
+                config = {
+                    "run": run,
+                    "experiment": self.plan.experiment,
+                    "dataset": manifest.ref,
+                    "recipe": self.plan.recipe,
+                    "format": format,
+                    "overrides": list(self.plan.overrides),
+                }
+                self.launch.asset(TRAINING_RUN, config=config)
+                result = run_result(self.paths, run)
+            else:
+                self.skip(f"training_run {run}")
+            results[format] = result or {}
+        return results
+
+
+def quickstart(plan: Plan) -> int:
+    """Run all stages and print the closing table.
+
+    Returns:
+        0, or 1 if recordings were set aside or a verdict failed.
+    """
+    paths = open_root(plan.store, create=True)
+    require_writable(paths)
+    os.environ[STORE_VARIABLE] = str(paths.root)
+    with open_instance(paths) as instance:
+        chain = _Chain(plan, paths, Launcher(instance))
+        raw = chain.delivery()
+        recordings = chain.recordings(raw)
+        chain.episodes(recordings)
+        chain.tables()
+        manifest = chain.dataset()
+        results = chain.train(manifest)
+    absent = len(discover(raw, plan.vendor).absent)
+    outcome = collect(paths, manifest, recipe=plan.recipe, recordings=recordings, absent=absent, results=results)
+    print_outcome(outcome, done=chain.done)
+    return outcome.status

@@ -1,0 +1,117 @@
+"""The closing table of a quickstart."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from egodata.catalog import Manifest
+from egodata.cli.console import echo, print_table
+from egodata.parity import latest
+from egodata.sampling import load_recipe
+from egodata.schema.layout import StorePaths
+from egodata.stats import norm_stats
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a quickstart came to.
+
+    Attributes:
+        paths: The store.
+        manifest: The frozen dataset.
+        built: Recordings of the delivery that are episodes.
+        set_aside: Reason by recording.
+        absent: How many recordings the delivery lists but does not hold.
+        stats_key: Of the norm statistics.
+        parity: Newest verdict per level.
+        results: Training result by format.
+    """
+
+    paths: StorePaths
+    manifest: Manifest
+    built: int
+    set_aside: Mapping[str, str]
+    absent: int
+    stats_key: str
+    parity: Sequence[Mapping[str, Any]]
+    results: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def losses_equal(self) -> bool:
+        """Whether every loss is the same to the last bit on both formats."""
+        zarr, lance = (_losses(self.results[format]) for format in ("zarr", "lance"))
+        return zarr == lance
+
+    @property
+    def status(self) -> int:
+        """Exit status: 1 for set-aside recordings, a failed verdict, or losses that differ."""
+        return int(bool(self.set_aside) or not all(row["passed"] for row in self.parity) or not self.losses_equal)
+
+
+def _losses(result: Mapping[str, Any]) -> dict[str, str]:
+    return {"train": result["train_loss_hex"], **{head: found["loss_hex"] for head, found in result["heads"].items()}}
+
+
+def collect(
+    paths: StorePaths, manifest: Manifest, *, recipe: str, recordings: Sequence[str], absent: int, results: Mapping[str, Mapping[str, Any]]
+) -> Outcome:
+    """Read from the store what a quickstart came to."""
+    set_aside = {}
+    for path in sorted((paths.root / "quarantine").glob("*/*/*.json")):
+        if path.stem in set(recordings):
+            findings = json.loads(path.read_text())["findings"]
+            set_aside[path.stem] = next((item["message"] for item in findings if item["severity"] == "error"), "see its quarantine record")
+    stats = norm_stats(paths, manifest, recipe=load_recipe(recipe))
+    verdicts = [row for row in latest(paths) if row["dataset_digest"] in ("", manifest.digest) and row["recipe"] in ("", recipe)]
+    newest = {row["level"]: row for row in verdicts}
+    built = len(recordings) - len(set_aside)
+    parity = [newest[level] for level in ("catalog", "content", "loader") if level in newest]
+    return Outcome(paths, manifest, built, set_aside, absent, stats.key, parity, results)
+
+
+def print_outcome(outcome: Outcome, *, done: Sequence[str]) -> None:
+    """Print the closing table, and what to try next."""
+    manifest, paths = outcome.manifest, outcome.paths
+    echo()
+    if done:
+        echo(f"already done before, not done again: {', '.join(done)}")
+    counts = [["built", outcome.built], ["set aside", len(outcome.set_aside)], ["absent (listed, not delivered)", outcome.absent]]
+    print_table("Episodes of this delivery", ["", "episodes"], counts)
+    if outcome.set_aside:
+        print_table("Set aside", ["recording", "reason"], [list(item) for item in outcome.set_aside.items()])
+    heads = [[head, len(members), sum(item.frames for item in members)] for head, members in manifest.heads.items()]
+    print_table(
+        f"Dataset {manifest.ref}, digest {manifest.digest[:16]}, statistics {outcome.stats_key[:16]}", ["head", "episodes", "frames"], heads
+    )
+    levels = [
+        [row["level"], "passed" if row["passed"] else "FAILED", f"{row['largest_numeric'] or 0:g}", f"{row['largest_pixel'] or 0:g}"]
+        for row in outcome.parity
+    ]
+    print_table("Parity, zarr against Lance", ["level", "verdict", "largest numeric difference", "largest pixel difference"], levels)
+    zarr, lance = (_losses(outcome.results[format]) for format in ("zarr", "lance"))
+    losses = [
+        [
+            name if name == "train" else f"validation {name}",
+            f"{float.fromhex(zarr[name])!r}",
+            f"{float.fromhex(lance[name])!r}",
+            _same(zarr, lance, name),
+        ]
+        for name in zarr
+    ]
+    print_table("Losses after training, same seed", ["loss", "zarr", "lance", "to the last bit"], losses)
+    _print_next(outcome, paths)
+
+
+def _same(zarr: Mapping[str, str], lance: Mapping[str, str], name: str) -> str:
+    return "equal" if zarr[name] == lance.get(name) else "DIFFERENT"
+
+
+def _print_next(outcome: Outcome, paths: StorePaths) -> None:
+    pin = next((ids[0] for ids in outcome.manifest.pins.values() if ids), outcome.manifest.heads["train"][0].episode_id)
+    run = next(iter(outcome.results.values()))["run"]
+    echo("next:")
+    echo(f"  egopipe up --store {paths.root}          # the assets in a browser")
+    echo(f"  egodata preview {paths.root} {pin} -o preview.mp4")
+    echo(f"  egodata inspect {paths.root}")
+    echo(f"  egotrain eval {paths.runs / run} format=lance")
