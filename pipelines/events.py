@@ -75,12 +75,13 @@ def latest_inputs(instance: dg.DagsterInstance, key: dg.AssetKey, *, upstream: d
 
 def _newest_tags(instance: dg.DagsterInstance, key: dg.AssetKey, *, tag: str, kind: dg.DagsterEventType) -> dict[str, str]:
     """Return one tag of the newest event of every partition, in few queries."""
+    observed = kind == dg.DagsterEventType.ASSET_OBSERVATION
+    fetch = instance.fetch_observations if observed else instance.fetch_materializations
     storage_ids = list(instance.get_latest_storage_id_by_partition(key, kind).values())
     found: dict[str, str] = {}
     for start in range(0, len(storage_ids), QUERY_CHUNK):
         chunk = storage_ids[start : start + QUERY_CHUNK]
-        records = instance.get_event_records(dg.EventRecordsFilter(event_type=kind, asset_key=key, storage_ids=chunk))
-        for record in records:
+        for record in fetch(dg.AssetRecordsFilter(asset_key=key, storage_ids=chunk), limit=len(chunk)).records:
             value = event_tags(record).get(tag)
             if record.partition_key is not None and value is not None:
                 found[record.partition_key] = value

@@ -7,6 +7,7 @@ from egodata.schema.layout import StorePaths, write_atomic
 
 SETTINGS = {
     "telemetry": {"enabled": False},
+    "nux": {"enabled": False},
     "run_coordinator": {
         "module": "dagster.core.run_coordinator",
         "class": "QueuedRunCoordinator",

@@ -100,6 +100,7 @@ def findings_text(findings: Sequence[Finding]) -> str:
 def episode_metadata(paths: StorePaths, outcome: Outcome) -> Metadata:
     """Return counts, digests, findings and a contact sheet of what ingest made of one recording."""
     found: Metadata = {
+        "preview": "no episode",
         "status": outcome.status,
         "frames": outcome.frames,
         "seconds": round(outcome.seconds, 2),

@@ -81,7 +81,7 @@ class Plan:
             rule=given["rule"] or rule,
             recipe=given["recipe"] or recipe,
             experiment=given["experiment"] or experiment,
-            overrides=() if given["steps"] is None else (f"trainer.max_steps={given['steps']}",),
+            overrides=(*given["overrides"], *([] if given["steps"] is None else [f"trainer.max_steps={given['steps']}"])),
             episodes=given["episodes"],
             workers=given["workers"],
         )

@@ -33,7 +33,7 @@ def dataset(context: dg.AssetExecutionContext, store: StoreResource) -> dg.Mater
     name, version = split_key(context.partition_key, 2)
     rule = rule_for(paths, name)
     require_content_parity(paths, rule)
-    provenance = {"run_id": context.run_id, "code_version": "1"}
+    provenance = {"run_id": context.run.run_id, "code_version": "1"}
     frozen = freeze(paths, rule, version=version, format="lance", provenance=provenance)
     return dg.MaterializeResult(data_version=dg.DataVersion(frozen.manifest.digest), metadata=dataset_metadata(frozen))
 

@@ -1,6 +1,7 @@
 """Episodes from recordings: built in batches, one event per finished partition."""
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 
 import dagster as dg
 
@@ -16,18 +17,29 @@ from pipelines.resources import StoreResource
 EPISODE_ZARR = dg.AssetKey("episode_zarr")
 EPISODE_ANNOTATIONS = dg.AssetKey("episode_annotations")
 EPISODE_CALIBRATION = dg.AssetKey("episode_calibration")
-BATCH = dg.BackfillPolicy.single_run()
+Body = Callable[[dg.AssetExecutionContext, StoreResource], Iterator[None]]
 
 
-@dg.asset(
-    key=EPISODE_ZARR,
+def _recording_asset(key: dg.AssetKey, *, deps: Sequence[dg.AssetKey], description: str) -> Callable[[Body], dg.AssetsDefinition]:
+    """Declare an asset that treats many recordings in one run and reports each partition itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)  # backfills in a single run are marked beta
+        return dg.asset(
+            key=key,
+            deps=deps,
+            partitions_def=RECORDINGS,
+            backfill_policy=dg.BackfillPolicy.single_run(),
+            output_required=False,
+            group_name="ingest",
+            kinds={"zarr"},
+            code_version="1",
+            description=description,
+        )
+
+
+@_recording_asset(
+    EPISODE_ZARR,
     deps=[RAW_EPISODE],
-    partitions_def=RECORDINGS,
-    backfill_policy=BATCH,
-    output_required=False,
-    group_name="ingest",
-    kinds={"zarr"},
-    code_version="1",
     description="Train-ready zarr episodes with chunk-keyframed H.264, published in versions. What cannot be built is set aside.",
 )
 def episode_zarr(context: dg.AssetExecutionContext, store: StoreResource) -> Iterator[None]:
@@ -57,15 +69,9 @@ def _attach(context: dg.AssetExecutionContext, store: StoreResource, part: str) 
     batch.finish()
 
 
-@dg.asset(
-    key=EPISODE_ANNOTATIONS,
+@_recording_asset(
+    EPISODE_ANNOTATIONS,
     deps=[RAW_EPISODE, EPISODE_ZARR],
-    partitions_def=RECORDINGS,
-    backfill_policy=BATCH,
-    output_required=False,
-    group_name="ingest",
-    kinds={"zarr"},
-    code_version="1",
     description="Annotations with the role in the key name, attached as a new version that shares the media. Equal ones change nothing.",
 )
 def episode_annotations(context: dg.AssetExecutionContext, store: StoreResource) -> Iterator[None]:
@@ -74,15 +80,9 @@ def episode_annotations(context: dg.AssetExecutionContext, store: StoreResource)
     yield from ()
 
 
-@dg.asset(
-    key=EPISODE_CALIBRATION,
+@_recording_asset(
+    EPISODE_CALIBRATION,
     deps=[RAW_EPISODE, EPISODE_ZARR],
-    partitions_def=RECORDINGS,
-    backfill_policy=BATCH,
-    output_required=False,
-    group_name="ingest",
-    kinds={"zarr"},
-    code_version="1",
     description="Intrinsics scaled to the stored image, attached as a new version that shares the media. Unknown stays unknown.",
 )
 def episode_calibration(context: dg.AssetExecutionContext, store: StoreResource) -> Iterator[None]:

@@ -1,0 +1,175 @@
+"""Assets on a persistent instance: batches tell the truth, discovery is idempotent, gates hold, the server stops cleanly."""
+
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from egodata.catalog import freeze, load_rule
+from egodata.formats.lance import build_lance
+from egodata.parity import check_parity
+from egodata.schema.layout import StorePaths, open_root
+from egodata.testing.world import WorldOptions, write_delivery
+from pipelines.assets.ingest import EPISODE_ANNOTATIONS, EPISODE_ZARR
+from pipelines.assets.training import TRAINING_RUN
+from pipelines.definitions import defs
+from pipelines.deliveries import Delivery, register
+from pipelines.instance import open_instance
+from pipelines.launch import Launcher, RunFailedError
+from pipelines.partitions import RECORDINGS
+from pipelines.resources import STORE_VARIABLE, StoreResource
+from pipelines.sensors import discovery
+
+SMALL = {"operators": 2, "size": (160, 90), "seed": 5}
+
+
+@pytest.fixture
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StorePaths:
+    paths = open_root(tmp_path / "store", create=True)
+    monkeypatch.setenv(STORE_VARIABLE, str(paths.root))
+    return paths
+
+
+@pytest.fixture
+def instance(paths: StorePaths) -> Iterator[dg.DagsterInstance]:
+    with open_instance(paths) as instance:
+        yield instance
+
+
+def deliver(paths: StorePaths, *, episodes: int, fault: str | None = None) -> tuple[str, ...]:
+    raw = paths.raw / "mecka" / "monday"
+    summary = write_delivery(raw, WorldOptions(episodes=episodes, fault=fault, **SMALL))
+    register(paths, Delivery(vendor="mecka", raw=str(raw)))
+    return summary.episodes
+
+
+def look(instance: dg.DagsterInstance) -> dg.SensorResult | dg.SkipReason:
+    """Evaluate the discovery sensor once and do what it asks, as the daemon would."""
+    context = dg.build_sensor_context(instance=instance, resources={"store": StoreResource()}, definitions=defs)
+    result = discovery(context)
+    assert isinstance(result, (dg.SensorResult, dg.SkipReason))
+    if isinstance(result, dg.SensorResult):
+        for request in result.dynamic_partitions_requests or []:
+            instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
+        for event in result.asset_events:
+            instance.report_runless_asset_event(event)
+    return result
+
+
+def statuses(instance: dg.DagsterInstance, ids: tuple[str, ...]) -> dict[str, str]:
+    found = instance.get_status_by_partition(EPISODE_ZARR, list(ids), RECORDINGS) or {}
+    return {recording: status.value for recording, status in found.items() if status is not None}
+
+
+def test_discovery_reports_what_is_new_once(paths: StorePaths, instance: dg.DagsterInstance) -> None:
+    ids = deliver(paths, episodes=3)
+    first = look(instance)
+    assert isinstance(first, dg.SensorResult)
+    assert sorted(instance.get_dynamic_partitions("recordings")) == sorted(ids)
+    assert {event.partition for event in first.asset_events} == set(ids)
+    assert isinstance(look(instance), dg.SkipReason)
+
+    frames = paths.raw / "mecka" / "monday" / ids[1] / "frames.csv"
+    frames.write_bytes(frames.read_bytes() + b"\n")
+    again = look(instance)
+    assert isinstance(again, dg.SensorResult)
+    assert [event.partition for event in again.asset_events] == [ids[1]]
+
+
+@pytest.mark.timeout(300)
+def test_exactly_the_failed_partition_fails_and_a_rerun_after_repair_does_only_that_one(
+    paths: StorePaths, instance: dg.DagsterInstance
+) -> None:
+    ids = deliver(paths, episodes=3, fault="truncated-video:1")
+    look(instance)
+    launcher = Launcher(instance)
+    assert launcher.partitions(EPISODE_ZARR, RECORDINGS, keys=ids) == 1
+    assert statuses(instance, ids) == {ids[0]: "MATERIALIZED", ids[1]: "FAILED", ids[2]: "MATERIALIZED"}
+    assert paths.quarantine("mecka", "monday", ids[1]).exists()
+    before = instance.get_latest_storage_id_by_partition(EPISODE_ZARR, dg.DagsterEventType.ASSET_MATERIALIZATION)
+
+    deliver(paths, episodes=3)  # the vendor sends the whole file
+    assert isinstance(look(instance), dg.SensorResult)
+    assert launcher.partitions(EPISODE_ZARR, RECORDINGS, keys=[ids[1]]) == 0
+    after = instance.get_latest_storage_id_by_partition(EPISODE_ZARR, dg.DagsterEventType.ASSET_MATERIALIZATION)
+    assert set(after) == set(ids)
+    assert {recording: after[recording] for recording in before} == dict(before)
+    assert statuses(instance, ids) == dict.fromkeys(ids, "MATERIALIZED")
+    assert not paths.quarantine("mecka", "monday", ids[1]).exists()
+
+    assert launcher.partitions(EPISODE_ANNOTATIONS, RECORDINGS, keys=ids) == 0
+    event = instance.fetch_materializations(EPISODE_ANNOTATIONS, limit=1).records[0].asset_materialization
+    assert event is not None
+    assert event.metadata["changed"].value == 0  # ingest attached them already
+
+
+@pytest.mark.timeout(300)
+def test_training_is_not_started_on_a_dataset_without_loader_parity(
+    paths: StorePaths, instance: dg.DagsterInstance, tmp_path: Path
+) -> None:
+    ids = deliver(paths, episodes=3)
+    look(instance)
+    launcher = Launcher(instance)
+    assert launcher.partitions(EPISODE_ZARR, RECORDINGS, keys=ids) == 0
+    build_lance(paths)
+    rule = tmp_path / "mine.yaml"
+    rule.write_text("name: mine\nheads: [train, seen]\nvalid_ratio: 0.34\nwhere: {vendor: mecka}\n")
+    frozen = freeze(paths, load_rule(str(rule)))
+    config = {"run": "r", "experiment": "synthetic", "dataset": frozen.manifest.ref, "recipe": "human_wrist6d"}
+    with pytest.raises(RunFailedError, match=r"loader parity under recipe human_wrist6d was never checked.*training was not started"):
+        launcher.asset(TRAINING_RUN, config=config)
+    assert not (paths.runs / "r").exists()
+
+
+@pytest.mark.timeout(300)
+def test_a_freeze_waits_for_content_parity(paths: StorePaths, instance: dg.DagsterInstance) -> None:
+    ids = deliver(paths, episodes=8)
+    look(instance)
+    launcher = Launcher(instance)
+    assert launcher.partitions(EPISODE_ZARR, RECORDINGS, keys=ids) == 0
+    build_lance(paths)
+    instance.add_dynamic_partitions("datasets", ["synthetic--v1"])
+    with pytest.raises(RunFailedError, match="8 of 8 episodes did not pass content parity"):
+        launcher.asset(dg.AssetKey("dataset"), partition="synthetic--v1")
+    assert check_parity(paths).passed
+    launcher.asset(dg.AssetKey("dataset"), partition="synthetic--v1")
+    assert paths.manifest("synthetic", "v1").exists()
+
+
+@pytest.mark.timeout(180)
+def test_the_server_starts_once_and_stops_on_sigterm_also_in_the_background(paths: StorePaths) -> None:
+    port = "38517"
+    command = [sys.executable, "-c", "from pipelines.cli import main; main()", "up", "--store", str(paths.root), "--port", port]
+    ignoring = {**os.environ, "DAGSTER_DISABLE_TELEMETRY": "1"}
+    # As a shell without job control starts it: SIGINT is ignored.
+    server = subprocess.Popen(["sh", "-c", f"trap '' INT; exec {subprocess.list2cmdline(command)}"], env=ignoring, stdout=subprocess.PIPE)
+    try:
+        wait_for(f"http://127.0.0.1:{port}/server_info", server)
+        second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert second.returncode == 2
+        assert "already runs on its Dagster home" in second.stderr
+        assert server.poll() is None
+    finally:
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=60) == 0
+    left = subprocess.run(["pgrep", "-f", str(paths.root)], capture_output=True, text=True, check=False).stdout
+    assert left == "", left
+
+
+def wait_for(url: str, server: "subprocess.Popen[bytes]") -> None:
+    """Ask until the page answers; the test's own time limit ends it."""
+    import time
+
+    while True:
+        assert server.poll() is None, "the server ended"
+        try:
+            with urllib.request.urlopen(url, timeout=2):
+                return
+        except OSError:
+            time.sleep(0.3)
