@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
-from typing import TypeVar, get_type_hints
+from typing import Any, TypeVar, cast, get_type_hints
 
 from hydra import compose as hydra_compose, initialize_config_dir
 from hydra.errors import HydraException
@@ -76,7 +76,7 @@ def _compose(name: str, cls: type[T], overrides: Sequence[str], *, groups: Seque
         missing = sorted(OmegaConf.missing_keys(composed) - text.keys())
         if missing:
             raise ConfigError(f"config {name}: missing {', '.join(missing)}. Add {missing[0]}=VALUE to the command.")
-        values = {**OmegaConf.to_container(composed, resolve=True), **text}
+        values = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(f"config {name}: {str(error).splitlines()[0]}") from error
-    return typed(cls, values, where=f"config {name}")
+    return typed(cls, {**values, **text}, where=f"config {name}")

@@ -5,8 +5,7 @@ Frames that nothing refers to (nal_ref_idc 0) are left out unless wanted; that i
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import av
 import numpy as np
@@ -174,19 +173,17 @@ def packets_needed(index: ChunkIndex, wanted: Sequence[int]) -> list[int]:
     return [int(position) for position in np.flatnonzero(needed)]
 
 
-def _decode(data: bytes, index: ChunkIndex, wanted: Sequence[int]) -> list[Any]:
+def _decode(data: bytes, index: ChunkIndex, wanted: Sequence[int]) -> Iterator[av.VideoFrame]:
     """Decode what is needed with a fresh context (0.1 ms), so that no reader keeps decoder memory; pts is the displayed position."""
     context = av.CodecContext.create("h264", "r")
     context.extradata = index.extradata
     context.thread_count = 1
     context.thread_type = "NONE"
     context.options = {"err_detect": "explode"}
-    frames: list[Any] = []
     for position in packets_needed(index, wanted):
         start = int(index.offsets[position])
         packet = av.Packet(data[start : start + int(index.sizes[position])])
         packet.pts = int(index.display[position])
         packet.dts = position
-        frames.extend(context.decode(packet))
-    frames.extend(context.decode(None))
-    return frames
+        yield from context.decode(packet)
+    yield from context.decode(None)

@@ -66,23 +66,48 @@ class DropPath(nn.Module):
 
 
 class Block(nn.Module):
-    """Pre-norm transformer block: self-attention, then cross-attention if it has a context, then an MLP."""
+    """Pre-norm transformer block: self-attention, then an MLP."""
 
-    def __init__(self, width: int, *, heads: int, mlp_ratio: int, context_width: int | None = None, drop_path: float = 0.0) -> None:
+    def __init__(self, width: int, *, heads: int, mlp_ratio: int, drop_path: float = 0.0) -> None:
         super().__init__()
         self.self_norm, self.self_attention = nn.LayerNorm(width), Attention(width, heads=heads)
-        self.cross_norm = nn.LayerNorm(width) if context_width else None
-        self.cross_attention = Attention(width, heads=heads, context_width=context_width) if context_width else None
         self.mlp_norm, self.mlp = nn.LayerNorm(width), Mlp(width, hidden=mlp_ratio * width)
         self.drop_path = DropPath(drop_path)
 
-    def forward(self, x_BLE: Tensor, context_BME: Tensor | None = None, keep_BL: Tensor | None = None) -> Tensor:
+    def forward(self, x_BLE: Tensor, keep_BL: Tensor | None = None) -> Tensor:
         """Return tokens of the same shape; `keep_BL` leaves tokens out of self-attention."""
         normed = self.self_norm(x_BLE)
         x_BLE = x_BLE + self.drop_path(self.self_attention(normed, normed, keep_BL))
-        if self.cross_norm is not None and self.cross_attention is not None:
-            x_BLE = x_BLE + self.drop_path(self.cross_attention(self.cross_norm(x_BLE), context_BME))
         return x_BLE + self.drop_path(self.mlp(self.mlp_norm(x_BLE)))
+
+
+class ConditionedBlock(nn.Module):
+    """Self-attention, cross-attention to a context and an MLP, whose norms are scaled and shifted by a condition.
+
+    Peebles and Xie 2023, "Scalable diffusion models with transformers", without gates.
+    """
+
+    def __init__(self, width: int, *, heads: int, mlp_ratio: int, context_width: int) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(width, elementwise_affine=False) for _ in range(3))
+        self.modulation = nn.Linear(width, 6 * width)
+        nn.init.zeros_(self.modulation.weight)
+        nn.init.zeros_(self.modulation.bias)
+        self.self_attention = Attention(width, heads=heads)
+        self.cross_attention = Attention(width, heads=heads, context_width=context_width)
+        self.mlp = Mlp(width, hidden=mlp_ratio * width)
+
+    def forward(self, x_BLE: Tensor, context_BME: Tensor, condition_BE: Tensor) -> Tensor:
+        """Return tokens of the same shape."""
+        scales_shifts = self.modulation(F.silu(condition_BE))[:, None].chunk(6, -1)
+
+        def normed(k: int) -> Tensor:
+            return self.norms[k](x_BLE) * (1 + scales_shifts[2 * k]) + scales_shifts[2 * k + 1]
+
+        first = normed(0)
+        x_BLE = x_BLE + self.self_attention(first, first)
+        x_BLE = x_BLE + self.cross_attention(normed(1), context_BME)
+        return x_BLE + self.mlp(normed(2))
 
 
 class Latents(nn.Module):

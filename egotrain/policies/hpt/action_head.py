@@ -5,13 +5,13 @@ from torch import Tensor, nn
 
 from egotrain.policies.dims import PolicyDims
 from egotrain.policies.hpt.config import HptConfig
-from egotrain.policies.layers import Block, Mlp, sinusoids
+from egotrain.policies.layers import ConditionedBlock, Mlp, sinusoids
 
 TIME_RANGE = 1000.0
 
 
 class ActionHead(nn.Module):
-    """A cross-attention transformer over tokens that each stand for a few action steps.
+    """A cross-attention transformer over tokens that each stand for a few action steps, conditioned on time and context.
 
     Most of the velocity is noise that the input already holds: it is carried over by a gain that follows from the time,
     at first 1, so that the layers have to find only the rest.
@@ -26,10 +26,9 @@ class ActionHead(nn.Module):
         self.embed = nn.Linear(self.group * dims.action_dim, width)
         self.position_JE = nn.Parameter(torch.randn(self.tokens, width) * 0.02)
         self.time = Mlp(width, hidden=2 * width)
-        self.context_norm = nn.LayerNorm(config.width)
-        self.blocks = nn.ModuleList(
-            Block(width, heads=config.head_heads, mlp_ratio=config.mlp_ratio, context_width=config.width) for _ in range(config.head_layers)
-        )
+        self.summary = nn.Linear(config.action_tokens * config.width, width)
+        sizes = {"heads": config.head_heads, "mlp_ratio": config.mlp_ratio, "context_width": config.width}
+        self.blocks = nn.ModuleList(ConditionedBlock(width, **sizes) for _ in range(config.head_layers))
         self.norm = nn.LayerNorm(width)
         self.out = nn.Linear(width, self.group * dims.action_dim)
         self.carry = nn.Linear(width, dims.action_dim)
@@ -41,9 +40,9 @@ class ActionHead(nn.Module):
         """Return the velocity (B, S, D)."""
         padded = nn.functional.pad(noised_BSD, (0, 0, 0, self.tokens * self.group - self.steps))
         x = self.embed(padded.unflatten(1, (self.tokens, self.group)).flatten(2)) + self.position_JE
-        time_B1E = self.time(sinusoids(time_B * TIME_RANGE, x.shape[-1]))[:, None]
-        context = self.context_norm(context_BLE)
+        time_BE = self.time(sinusoids(time_B * TIME_RANGE, x.shape[-1]))
+        condition = time_BE + self.summary(context_BLE.flatten(1))
         for block in self.blocks:
-            x = block(x + time_B1E, context)
+            x = block(x, context_BLE, condition)
         out = self.out(self.norm(x)).unflatten(2, (self.group, -1)).flatten(1, 2)
-        return out[:, : self.steps] + self.carry(nn.functional.gelu(time_B1E)) * noised_BSD
+        return out[:, : self.steps] + self.carry(nn.functional.silu(time_BE))[:, None] * noised_BSD

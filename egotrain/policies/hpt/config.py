@@ -21,7 +21,7 @@ class HptConfig:
         mlp_ratio: Hidden over outer width of the trunk's MLPs.
         drop_path: Rate at the last trunk block; it rises linearly from 0.
         action_tokens: Learned tokens that carry the trunk's result to the action head.
-        conv_widths: Channels of the image stem's stages; each stage halves the image.
+        conv_widths: Channels of the image stem's stages; each stage halves the image, rounding up.
         image_keypoints: Soft-argmax points per image.
         image_latents: Latents per camera.
         proprio_latents: Latents of the proprio stem.

@@ -21,7 +21,7 @@ class HptPolicy(Policy):
     def __init__(self, config: HptConfig, dims: PolicyDims) -> None:
         super().__init__()
         self.config, self.dims = config, dims
-        self.image_stems = nn.ModuleDict({camera: ImageStem(config, images=dims.images) for camera in dims.cameras})
+        self.image_stems = nn.ModuleDict({camera: ImageStem(config, dims) for camera in dims.cameras})
         self.proprio_stem = ProprioStem(config, dims)
         self.text_stem = TextStem(config)
         self.action_tokens_LE = nn.Parameter(torch.randn(config.action_tokens, config.width) * 0.02)
@@ -51,7 +51,7 @@ class HptPolicy(Policy):
         add("action", self.action_tokens_LE.expand(batch, -1, -1), False)
         x_BLE, keep_BL = torch.cat(tokens, 1), torch.cat(keep, 1)
         for block in self.trunk:
-            x_BLE = block(x_BLE, None, keep_BL if self.training else None)
+            x_BLE = block(x_BLE, keep_BL if self.training else None)
         return self.trunk_norm(x_BLE[:, -self.config.action_tokens :])
 
     def loss(self, observation: Observation, action_BSD: Tensor, *, mask_BSD: Tensor, generator: Generator) -> Tensor:

@@ -14,19 +14,23 @@ EMPTY_WORD, PADDING_WORD, RESERVED_WORDS = 1, 0, 2
 
 
 class ProprioStem(nn.Module):
-    """Body state with history: numbers and a validity bit per arm; each step has its own learned, zero-initialised time embedding."""
+    """Body state with history: numbers and a validity bit per arm; each step has its own learned, zero-initialised time embedding.
+
+    Beside the latents one token holds the whole history at once, from which speeds can be read.
+    """
 
     def __init__(self, config: HptConfig, dims: PolicyDims) -> None:
         super().__init__()
         self.history_dropout = config.history_dropout
-        self.embed = Mlp(dims.proprio_dim + dims.arms, hidden=2 * config.width, out=config.width)
-        self.current = Mlp(dims.proprio_dim + dims.arms, hidden=2 * config.width, out=config.width)
+        numbers = dims.proprio_dim + dims.arms
+        self.embed = Mlp(numbers, hidden=2 * config.width, out=config.width)
+        self.whole = Mlp(dims.proprio_history * (numbers + 1), hidden=2 * config.width, out=config.width)
         self.time_KE = nn.Parameter(torch.zeros(dims.proprio_history, config.width))
         self.norm = nn.LayerNorm(config.width)
         self.latents = Latents(config.proprio_latents, width=config.width, heads=config.heads)
 
     def forward(self, proprio_BKP: Tensor, mask_BK: Tensor, arm_valid_BKA: Tensor) -> Tensor:
-        """Return latents and one token of the current step, (B, L + 1, E)."""
+        """Return latents and one token of the whole history, (B, L + 1, E)."""
         numbers = torch.cat([proprio_BKP, arm_valid_BKA.to(proprio_BKP)], -1)
         keep_BK = mask_BK.clone()
         if self.training and self.history_dropout > 0:
@@ -34,7 +38,8 @@ class ProprioStem(nn.Module):
             keep_BK = keep_BK & ~dropped
         keep_BK[:, -1] = True
         tokens = self.embed(numbers) + self.time_KE
-        return torch.cat([self.latents(self.norm(tokens), keep_BK), self.current(numbers[:, -1:])], 1)
+        marked = torch.cat([numbers, torch.ones_like(numbers[..., :1])], -1) * keep_BK[..., None]
+        return torch.cat([self.latents(self.norm(tokens), keep_BK), self.whole(marked.flatten(1))[:, None]], 1)
 
 
 def hash_words(prompts: Sequence[str], *, words: int, vocabulary: int) -> Tensor:

@@ -1,10 +1,15 @@
+from dataclasses import asdict
+
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from egodata.config import config_root
 from egodata.errors import ConfigError
+from egotrain.checkpoint import plain
 from egotrain.cli import cli
 from egotrain.compose import compose_evaluate, compose_fit
+from egotrain.runs import flat
 
 NEEDED = ["store=s", "dataset=d@v1", "run=r"]
 
@@ -19,6 +24,9 @@ def test_every_experiment_composes(name):
     assert config.dataset == "d@v1"
     assert (config_root() / "recipes" / f"{config.recipe}.yaml").is_file()
     text = (config_root() / "experiment" / f"{name}.yaml").read_text()
+    composed = flat(plain(asdict(config)))
+    wanted = {key: value for key, value in flat(yaml.safe_load(text)).items() if not key.startswith("defaults")}
+    assert {key: composed[key] for key in wanted} == wanted, "an experiment wins over train.yaml"
     assert f"experiment={name}" in text, "the command belongs on top"
     assert len(text.splitlines()) <= 40
 

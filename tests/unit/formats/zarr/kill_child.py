@@ -1,9 +1,11 @@
 """A server whose forked children publish and attach one episode for ever, until they are killed. Run as a script, not a test.
 
-Each line on stdin starts a child at that step; its pid is printed, then ``dead`` once it has been killed.
+Each line on stdin, ``STEP POINT``, starts a child at that step; its pid is printed, then ``dead`` once it has been killed.
+With a POINT from 0 on the child kills itself there: before and after each of the three steps that publish a version.
 """
 
 import os
+import signal
 import sys
 from itertools import count
 from pathlib import Path
@@ -28,6 +30,27 @@ def work(root: Path, drafts: list, start: int) -> None:
             attach_annotations(paths, draft.meta.episode_id, {TASK: [Span(text, 0, 5)]}, expected=content)
 
 
+def crash_at(point: int) -> None:
+    """Make the process kill itself before (even) or after (odd) the publishing step point // 2: rename, symlink, replace."""
+    seen = 0
+
+    def wrapped(original):
+        def call(source, target, *arguments, **options):
+            nonlocal seen
+            counted = str(source).endswith(".build") or str(source).endswith(".link") or str(target).endswith(".link")
+            if counted and point == 2 * seen:
+                os.kill(os.getpid(), signal.SIGKILL)
+            original(source, target, *arguments, **options)
+            if counted and point == 2 * seen + 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            seen += counted
+
+        return call
+
+    for name in ("rename", "symlink", "replace"):
+        setattr(os, name, wrapped(getattr(os, name)))
+
+
 def main(root: Path, episode_id: str) -> None:
     """Serve until stdin ends."""
     drafts = [small_draft(root.parent, frames=frames, episode_id=episode_id) for frames in (40, 60)]
@@ -36,7 +59,10 @@ def main(root: Path, episode_id: str) -> None:
         child = os.fork()
         if child == 0:
             try:
-                work(root, drafts, int(line))
+                step, point = map(int, line.split())
+                if point >= 0:
+                    crash_at(point)
+                work(root, drafts, step)
             finally:
                 os._exit(1)
         print(child, flush=True)
