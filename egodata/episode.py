@@ -229,7 +229,6 @@ class VideoSource:
     rows: NDArray[np.int64]
     size: tuple[int, int]
 
-
     @property
     def frames(self) -> int:
         """Frames of the episode."""

@@ -20,6 +20,7 @@ COMMANDS = {
     "verify": "egodata.cli.verify:verify",
     "inspect": "egodata.cli.inspect:inspect",
     "preview": "egodata.cli.preview:preview",
+    "export": "egodata.cli.export:export",
     "lance": "egodata.cli.lance:lance",
     "parity": "egodata.cli.parity:parity",
     "dataset": "egodata.cli.dataset:dataset",

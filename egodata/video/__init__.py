@@ -5,7 +5,6 @@ from egodata.video.jpeg import JpegReader, decode_jpeg, is_jpeg, is_mp4
 from egodata.video.mp4 import ChunkIndex, index_chunk
 from egodata.video.reader import ChunkCache, FrameReader
 from egodata.video.scan import VideoScan, scan_video
-
 from egodata.video.settings import COMPACT, DEFAULT_SETTINGS, PROFILES, SWIFT, EncodeSettings
 from egodata.video.source import decode_video
 

@@ -59,7 +59,9 @@ class ChunkCache:
 class FrameReader:
     """Reads frames of one camera stream by index. For one thread of the process that made it."""
 
-    def __init__(self, info: VideoInfo, chunk: Callable[[int], bytes], *, where: str, cache: ChunkCache | None = None, exact: bool = True) -> None:
+    def __init__(
+        self, info: VideoInfo, chunk: Callable[[int], bytes], *, where: str, cache: ChunkCache | None = None, exact: bool = True
+    ) -> None:
         """Make a reader; nothing is read yet.
 
         Args:
@@ -111,6 +113,20 @@ class FrameReader:
         for number in sorted(slots):
             self._fill(number, slots[number], out)
         return out
+
+    def size(self) -> tuple[int, int]:
+        """Return (width, height) in pixels of the first frame, whatever `info` says.
+
+        Raises:
+            CorruptEpisodeError: The first element cannot be decoded.
+        """
+        data, index = self._load(0)
+        try:
+            for frame in _decode(data, index, [0]):
+                return frame.width, frame.height
+        except FFmpegError as error:
+            raise CorruptEpisodeError(f"{self._where} element 0: cannot be decoded ({error.strerror or error}).") from error
+        raise CorruptEpisodeError(f"{self._where} element 0: no frame decodes.")
 
     def close(self) -> None:
         """Let go of cached elements; using the reader again raises HandleError."""
