@@ -68,6 +68,11 @@ class ZarrEpisode:
             )
 
     @property
+    def group(self) -> Path:
+        """Folder of the version's zarr group."""
+        return self._group
+
+    @property
     def attributes(self) -> dict[str, Any]:
         """Attributes as stored."""
         self._check()
