@@ -18,8 +18,7 @@ from egodata.names import nearest
 from egodata.schema.ids import check_dataset_name
 from egodata.schema.layout import StorePaths, write_atomic
 from egodata.stats import NormStats
-from egotrain.checkpoint import plain
-from egotrain.conf import FitConfig
+from egotrain.conf import FitConfig, plain
 
 CONFIG, DATASET, ENVIRONMENT = "config.yaml", "dataset.json", "environment.json"
 METRICS, RESULT, STATS = "metrics.csv", "result.json", "stats.json"

@@ -3,6 +3,7 @@ import json
 import os
 import re
 import shutil
+import signal
 from dataclasses import replace
 
 import pytest
@@ -198,3 +199,17 @@ def test_a_checkpoint_that_does_not_belong_or_is_damaged_is_refused(done):
     path.write_bytes(b"not a checkpoint")
     with pytest.raises(ValueError, match="cannot be read"):
         evaluate(folder, compose_evaluate([]))
+
+
+def test_ctrl_c_is_not_swallowed_and_the_signal_stays_usable(config, monkeypatch):
+    def interrupted(self):
+        raise KeyboardInterrupt
+        yield
+
+    handler = signal.getsignal(signal.SIGINT)
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainStream, "__iter__", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fit(config())
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert fit(config("resume=true")).result["steps"] == 4, "stopped before the first checkpoint: starts from the beginning"
