@@ -40,7 +40,7 @@ test: $(STAMP)
 	$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
 
 test-all: $(STAMP)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	EGODATA_KILLS=200 $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
