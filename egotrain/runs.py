@@ -72,6 +72,12 @@ class MetricsFile:
         with self.path.open("a") as file:
             file.write(text.getvalue())
 
+    def last(self, head: str, metric: str) -> float:
+        """Return the last value of a metric of the policy; NaN if there is none."""
+        with self.path.open() as file:
+            found = [row["value"] for row in csv.DictReader(file) if (row["head"], row["who"], row["metric"]) == (head, "policy", metric)]
+        return float(found[-1]) if found else float("nan")
+
     def cut_after(self, step: int) -> None:
         """Drop rows of later steps, which a run that is resumed will write again, and a last line that was cut off."""
         if not self.path.exists():

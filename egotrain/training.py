@@ -1,7 +1,6 @@
 """The work of one run: open the data, build the policy, take the steps, score, write the result."""
 
 import logging
-import math
 import signal
 import sys
 import threading
@@ -15,14 +14,13 @@ from typing import Any
 import lightning
 
 from egodata.catalog import Manifest
-from egodata.errors import ConfigError
 from egodata.progress import Progress
 from egodata.sampling import load_recipe
 from egodata.schema.layout import StorePaths
 from egodata.stats import norm_stats
 from egodata.torch import make_loader
 from egotrain.callbacks import Checkpoints, PeriodicEvaluation, StepReport, rows_of
-from egotrain.checkpoint import Carried, carried_values, check_carried, find_checkpoint, load_checkpoint, newest_checkpoint
+from egotrain.checkpoint import Carried, carried_values, check_carried, find_checkpoint, load_checkpoint, load_weights, newest_checkpoint
 from egotrain.conf import FitConfig
 from egotrain.data import RunData, TrainStream, check_dims, open_sources, policy_dims
 from egotrain.evaluation import HeadScores, evaluate_heads
@@ -144,18 +142,17 @@ class Training:
             PeriodicEvaluation(metrics, evaluate, every_steps=trainer_config.evaluate_every_steps),
             Checkpoints(folder, every_steps=trainer_config.checkpoint_every_steps),
         ]
-        with _quiet_lightning():
-            trainer = _trainer(config, callbacks)
-            start = str(find_checkpoint(folder)) if stream.start_step else None
-            trainer.fit(module, stream, ckpt_path=start, weights_only=True)
+        if stream.start_step < trainer_config.max_steps:
+            with _quiet_lightning():
+                start = str(find_checkpoint(folder)) if stream.start_step else None
+                _trainer(config, callbacks).fit(module, stream, ckpt_path=start, weights_only=True)
+        else:
+            load_weights(module.policy, load_checkpoint(find_checkpoint(folder)))
         scores = evaluate()
-        metrics.add(trainer.global_step, rows_of(scores))
-        return self._finish(data, report, scores, steps=trainer.global_step)
+        metrics.add(trainer_config.max_steps, rows_of(scores))
+        return self._finish(data, report, scores, loss=metrics.last("train", "loss"))
 
-    def _finish(self, data: RunData, report: StepReport, scores: dict[str, HeadScores], *, steps: int) -> RunResult:
-        loss = report.last_loss if report.steps else float("nan")
-        if not math.isfinite(loss):
-            raise ConfigError(f"run {self.config.run}: the loss at step {steps} is {loss}. Lower optim.learning_rate; see {METRICS}.")
+    def _finish(self, data: RunData, report: StepReport, scores: dict[str, HeadScores], *, loss: float) -> RunResult:
         result: dict[str, Any] = {
             "schema": RESULT_SCHEMA,
             "run": self.config.run,
@@ -164,7 +161,7 @@ class Training:
             "format": self.config.format,
             "recipe": data.recipe.name,
             "seed": self.config.seed,
-            "steps": steps,
+            "steps": self.config.trainer.max_steps,
             "stats_key": data.stats.key,
             "train_loss": loss,
             "train_loss_hex": loss.hex(),
@@ -181,7 +178,7 @@ class Training:
 def _trainer(config: FitConfig, callbacks: list[Any]) -> lightning.Trainer:
     return lightning.Trainer(
         max_steps=config.trainer.max_steps,
-        max_epochs=-1,
+        max_epochs=1,
         accelerator=config.trainer.accelerator,
         devices=1,
         deterministic=True,
