@@ -73,7 +73,8 @@ def main() -> None:
     config = compose_fit(["experiment=synthetic", f"store={store}", "dataset=synthetic@v1", f"run={arguments.run}", *words])
     began, cpu_began = time.perf_counter(), time.process_time()
     run = fit(config, say=lambda line: print(line, file=sys.stderr))
-    spent = f"{time.perf_counter() - began:.0f} s and {time.process_time() - cpu_began:.0f} CPU s in all, {run.result['train_s']:.0f} s training"
+    wall_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu_began
+    spent = f"{wall_s:.0f} s and {cpu_s:.0f} CPU s in all, {run.result['train_s']:.0f} s training"
     speed = f"{run.result['samples_per_s']:.0f} samples/s, {run.result['data_wait_share']:.0%} waiting for data"
     print(f"{spent}; {run.result['steps']} steps of {config.data.batch_size}, {speed}")
     print("loss:", ", ".join(f"{loss:.4f} at {step}" for step, loss in curve(run)))
