@@ -39,7 +39,7 @@ def fit(config: FitConfig, *, say: Say = quiet, progress: Progress = silent) -> 
     manifest = load_dataset(paths, config.dataset)
     folder = run_folder(paths, config.run)
     if (folder / CONFIG).is_file():
-        check_same(folder, config, manifest)
+        check_same(folder, config, manifest=manifest)
         result = finished(folder)
         if result is not None:
             say(f"run {config.run}: already done, {result['steps']} steps on {manifest.ref}; its result is in {folder / RESULT}")

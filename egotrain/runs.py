@@ -134,7 +134,7 @@ def finished(folder: Path) -> dict[str, Any] | None:
     return found
 
 
-def check_same(folder: Path, config: FitConfig, manifest: Manifest) -> None:
+def check_same(folder: Path, config: FitConfig, *, manifest: Manifest) -> None:
     """Refuse to take an existing run for one of another config or dataset.
 
     Raises:

@@ -77,7 +77,7 @@ class Training:
         else:
             stats = carried.stats
         heads = tuple(dict.fromkeys(("train", *config.evaluation.heads)))
-        sources = open_sources(self.paths, self.manifest, recipe, heads=heads, stats=stats, config=config)
+        sources = open_sources(self.paths, self.manifest, recipe=recipe, heads=heads, stats=stats, config=config)
         data = RunData(self.manifest, recipe, stats, sources)
         self._describe(data)
         return data
