@@ -116,10 +116,8 @@ def test_a_materialised_episode_shows_its_preview(browser, address: str, store: 
         )
         if widths:
             break
-        buttons = browser.execute_script(
-            "const b=[...document.querySelectorAll('button, a')].find(e => /Show markdown/i.test(e.innerText)); if (b) b.click(); return !!b"
-        )
-        assert time.monotonic() < deadline, f"no preview image; a button for it: {buttons}"
+        browser.execute_script("[...document.querySelectorAll('button, a')].find(e => /Show markdown/i.test(e.innerText))?.click()")
+        assert time.monotonic() < deadline, "no preview image on the page"
         time.sleep(0.5)
     assert widths[0] > 400
     time.sleep(1)
