@@ -5,7 +5,7 @@
 #   make test                             all tests but the heavy ones; PYTEST_ARGS="-k name -x" goes to pytest
 #   make check                            format, lint, types, import contracts, tests
 #
-# PYTHON=python3.12 chooses the interpreter (3.11 to 3.13). pip's own settings apply: to get CPU builds of torch
+# JOBS=4 runs the tests in four processes. PYTHON=python3.12 chooses the interpreter (3.11 to 3.13). pip's own settings apply: to get CPU builds of torch
 # on a machine without a GPU, set PIP_EXTRA_INDEX_URL to the CPU index that PyTorch's install page names.
 
 PYTHON ?= python3
@@ -14,6 +14,7 @@ STORE ?=
 RAW ?=
 VENDOR ?=
 PYTEST_ARGS ?=
+JOBS ?= 2
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -37,17 +38,17 @@ quickstart: $(STAMP)
 	$(BIN)/egopipe quickstart $(if $(RAW),--raw "$(RAW)") $(if $(VENDOR),--vendor "$(VENDOR)") $(if $(STORE),--store "$(STORE)")
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) $(PYTEST_ARGS)
 
 test-all: $(STAMP)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	EGODATA_KILLS=200 $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) $(PYTEST_ARGS)
 
 format: $(STAMP)
 	$(BIN)/ruff format .

@@ -71,10 +71,12 @@ def main() -> None:
     options = WorldOptions(operators=arguments.operators, episodes=arguments.episodes, seed=arguments.seed)
     store = make_store(arguments.folder, options)
     config = compose_fit(["experiment=synthetic", f"store={store}", "dataset=synthetic@v1", f"run={arguments.run}", *words])
-    began = time.perf_counter()
+    began, cpu_began = time.perf_counter(), time.process_time()
     run = fit(config, say=lambda line: print(line, file=sys.stderr))
-    print(f"{time.perf_counter() - began:.0f} s in all, {run.result['train_s']:.0f} s training, {run.result['steps']} steps of ", end="")
-    print(f"{config.data.batch_size}, {run.result['samples_per_s']:.0f} samples/s, {run.result['data_wait_share']:.0%} waiting for data")
+    wall_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu_began
+    spent = f"{wall_s:.0f} s and {cpu_s:.0f} CPU s in all, {run.result['train_s']:.0f} s training"
+    speed = f"{run.result['samples_per_s']:.0f} samples/s, {run.result['data_wait_share']:.0%} waiting for data"
+    print(f"{spent}; {run.result['steps']} steps of {config.data.batch_size}, {speed}")
     print("loss:", ", ".join(f"{loss:.4f} at {step}" for step, loss in curve(run)))
     print(f"\n| head | who | {' | '.join(title for title, _ in SHOWN.values())} |\n|{'---|' * (len(SHOWN) + 2)}")
     plain, shuffled = (evaluate(run.path, compose_evaluate([HEADS, *extra])) for extra in ([], ["shuffle_images=true"]))

@@ -1,5 +1,6 @@
 """What happens between steps: rows of metrics, progress, evaluation, checkpoints."""
 
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -7,8 +8,8 @@ from typing import Any
 
 import lightning
 from lightning.pytorch.callbacks import Callback
-from torch import Tensor
 
+from egodata.errors import ConfigError
 from egotrain.checkpoint import publish, step_path
 from egotrain.data import TrainStream
 from egotrain.evaluation import HeadScores
@@ -34,7 +35,6 @@ class StepReport(Callback):
     def __init__(self, metrics: MetricsFile, stream: TrainStream, *, every_steps: int, batch_size: int, say: Say) -> None:
         """Remember where to write; `say` gets a line every few seconds where there is no progress bar."""
         self.metrics, self.stream, self.every_steps, self.batch_size, self.say = metrics, stream, every_steps, batch_size, say
-        self.last_loss = float("nan")
         self.train_s = self.wait_s = 0.0
         self.steps = 0
         self._began = self._said = self._logged = 0.0
@@ -48,27 +48,32 @@ class StepReport(Callback):
         self._logged_wait = self.stream.wait_s
 
     def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, *_: Any) -> None:
-        """Take the loss; write and say it when it is time."""
+        """Write and say the loss when it is time.
+
+        Raises:
+            ConfigError: It is not a number.
+        """
         self.steps += 1
         step, now = trainer.global_step, time.perf_counter()
-        loss = outputs["loss"] if isinstance(outputs, dict) else outputs
-        self.last_loss = float(loss.detach()) if isinstance(loss, Tensor) else float(loss)
         self.train_s, self.wait_s = now - self._began, self.stream.wait_s
-        pl_module.log("loss", self.last_loss, prog_bar=True, logger=False)
         if step % self.every_steps and step != trainer.max_steps:
             return
+        loss = float((outputs["loss"] if isinstance(outputs, dict) else outputs).detach())
+        if not math.isfinite(loss):
+            raise ConfigError(f"step {step}: the loss is {loss}. Lower optim.learning_rate, or look at {self.metrics.path.name}.")
+        pl_module.log("loss", loss, prog_bar=True, logger=False)
         elapsed = max(1e-9, now - self._logged)
         speed = (step - self._logged_step) * self.batch_size / elapsed
         waiting = (self.wait_s - self._logged_wait) / elapsed
         rate = trainer.optimizers[0].param_groups[0]["lr"]
-        values = {"loss": self.last_loss, "learning_rate": rate, "samples_per_s": speed, "data_wait_share": waiting}
+        values = {"loss": loss, "learning_rate": rate, "samples_per_s": speed, "data_wait_share": waiting}
         self.metrics.add(step, [("train", "policy", name, value) for name, value in values.items()])
         pl_module.log("samples/s", speed, prog_bar=True, logger=False)
         pl_module.log("data wait", waiting, prog_bar=True, logger=False)
         self._logged, self._logged_step, self._logged_wait = now, step, self.wait_s
         if now - self._said >= PLAIN_EVERY_S or step == trainer.max_steps:
             self._said = now
-            self.say(f"step {step}/{trainer.max_steps}: loss {self.last_loss:.4f}, {speed:.0f} samples/s, {waiting:.0%} waiting for data")
+            self.say(f"step {step}/{trainer.max_steps}: loss {loss:.4f}, {speed:.0f} samples/s, {waiting:.0%} waiting for data")
 
 
 class PeriodicEvaluation(Callback):

@@ -17,7 +17,7 @@ from egodata.errors import ConfigError, InputError, NotFoundError
 from egodata.names import nearest
 from egodata.sampling import Recipe
 from egodata.stats import NormStats, train_digest
-from egotrain.conf import FitConfig
+from egotrain.conf import FitConfig, plain
 from egotrain.policies.dims import PolicyDims
 
 CHECKPOINT_SCHEMA = 1
@@ -61,15 +61,6 @@ def carried_values(
         "stats": stats.to_json(),
         "dataset": dict(dataset),
     }
-
-
-def plain(value: Any) -> Any:
-    """Turn tuples into lists and mappings into dicts, all the way down."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    return value
 
 
 def step_path(folder: Path, step: int) -> Path:

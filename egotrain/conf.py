@@ -1,7 +1,8 @@
 """The typed configuration of training and evaluation. YAML files in configs/ hold the values."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from egodata.config import strict_config
 from egodata.errors import ConfigError
@@ -164,3 +165,12 @@ class EvaluateConfig:
     samples_per_head: int | None = None
     heads: tuple[Head, ...] | None = field(default=None)
     threads: int | None = None
+
+
+def plain(value: Any) -> Any:
+    """Turn tuples into lists and mappings into dicts, all the way down."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value

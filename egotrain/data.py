@@ -48,7 +48,7 @@ class RunData:
 
 
 def open_sources(
-    paths: StorePaths, manifest: Manifest, recipe: Recipe, *, heads: tuple[str, ...], stats: NormStats, config: FitConfig
+    paths: StorePaths, manifest: Manifest, *, recipe: Recipe, heads: tuple[str, ...], stats: NormStats, config: FitConfig
 ) -> dict[str, HeadSource]:
     """Open heads of a dataset; ones that it does not have are left out.
 

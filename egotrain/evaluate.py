@@ -42,7 +42,8 @@ def evaluate(
     paths = open_root(folder.absolute().parents[1])
     manifest = load_dataset(paths, carried.dataset["dataset"])
     check_carried(carried, manifest)
-    sources = open_sources(paths, manifest, carried.recipe, heads=fit_config.evaluation.heads, stats=carried.stats, config=fit_config)
+    heads, stats = fit_config.evaluation.heads, carried.stats
+    sources = open_sources(paths, manifest, recipe=carried.recipe, heads=heads, stats=stats, config=fit_config)
     data = RunData(manifest, carried.recipe, carried.stats, sources)
     say(f"run {folder.name}: step {carried.step} ({path.name}) on {manifest.ref}, {fit_config.format}, heads {', '.join(sources)}")
     try:

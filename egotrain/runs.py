@@ -18,8 +18,7 @@ from egodata.names import nearest
 from egodata.schema.ids import check_dataset_name
 from egodata.schema.layout import StorePaths, write_atomic
 from egodata.stats import NormStats
-from egotrain.checkpoint import plain
-from egotrain.conf import FitConfig
+from egotrain.conf import FitConfig, plain
 
 CONFIG, DATASET, ENVIRONMENT = "config.yaml", "dataset.json", "environment.json"
 METRICS, RESULT, STATS = "metrics.csv", "result.json", "stats.json"
@@ -72,6 +71,12 @@ class MetricsFile:
         writer.writerows((step, head, who, metric, repr(float(value))) for head, who, metric, value in rows)
         with self.path.open("a") as file:
             file.write(text.getvalue())
+
+    def last(self, head: str, metric: str) -> float:
+        """Return the last value of a metric of the policy; NaN if there is none."""
+        with self.path.open() as file:
+            found = [row["value"] for row in csv.DictReader(file) if (row["head"], row["who"], row["metric"]) == (head, "policy", metric)]
+        return float(found[-1]) if found else float("nan")
 
     def cut_after(self, step: int) -> None:
         """Drop rows of later steps, which a run that is resumed will write again, and a last line that was cut off."""
@@ -129,7 +134,7 @@ def finished(folder: Path) -> dict[str, Any] | None:
     return found
 
 
-def check_same(folder: Path, config: FitConfig, manifest: Manifest) -> None:
+def check_same(folder: Path, config: FitConfig, *, manifest: Manifest) -> None:
     """Refuse to take an existing run for one of another config or dataset.
 
     Raises:

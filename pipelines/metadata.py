@@ -24,6 +24,7 @@ Metadata = dict[str, Any]
 
 LOG_EVERY_S = 10.0
 TABLE_ROWS = 200
+PREVIEW_TILE_PX = 380
 
 
 class _LogProgress:
@@ -114,7 +115,7 @@ def episode_metadata(paths: StorePaths, outcome: Outcome) -> Metadata:
     for episode_id in list(outcome.episodes)[:1]:
         reader = store.open(episode_id)
         try:
-            found["preview"] = png_preview(contact_sheet(reader))
+            found["preview"] = png_preview(contact_sheet(reader, tile_width_px=PREVIEW_TILE_PX))
             found["operator"] = reader.meta.operator or "unknown"
             found["task"] = reader.meta.task_name
             found["frames"] = reader.meta.total_frames

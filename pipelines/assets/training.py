@@ -47,6 +47,7 @@ class TrainingConfig(dg.Config):
             "recipe": self.recipe,
             "format": self.format,
             "run": self.run,
+            "resume": "true",  # a run that was killed goes on; one that is finished or new is not touched by it
         }
         return [sys.executable, "-m", "egotrain", "fit", *(f"{key}={value}" for key, value in given.items()), *self.overrides]
 

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 PACKAGES = ("egodata", "pipelines", "egotrain")
-MODULES = {"hydra-core": "hydra", "opencv-python-headless": "cv2", "pylance": "lance", "pyyaml": "yaml"}
+MODULES = {"scikit-image": "skimage", "hydra-core": "hydra", "opencv-python-headless": "cv2", "pylance": "lance", "pyyaml": "yaml"}
 PROGRAMS = {"dagster-webserver"}  # run, not imported
 
 SELECTIONS = """

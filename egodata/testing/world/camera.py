@@ -76,6 +76,6 @@ def move_head(rng: np.random.Generator, operator: Operator, *, times_s: Array, l
         free_s = begin + _LOOK_S
         moves.append(Move(begin, free_s, (yaw, pitch, -0.15 * yaw)))
     angles = follow(moves, (0.0, rest_pitch, 0.0), times_s=times_s)
-    angles += operator.sway * np.radians(sway(rng, times_s, amplitude=(2.2, 1.6, 1.4), period_s=2.6))
-    position = np.array([_HEAD_X_M, 0.0, height]) + operator.sway * sway(rng, times_s, amplitude=(0.014, 0.016, 0.008), period_s=2.2)
+    angles += operator.sway * np.radians(sway(rng, times_s, amplitude=(5.0, 3.2, 2.6), period_s=2.4))
+    position = np.array([_HEAD_X_M, 0.0, height]) + operator.sway * sway(rng, times_s, amplitude=(0.022, 0.032, 0.014), period_s=2.2)
     return HeadMotion(position, angles)

@@ -12,7 +12,7 @@ from egodata.testing.world.options import DeliverySummary, WorldOptions
 from egodata.testing.world.simulate import SimulatedEpisode, simulate_episode
 from egodata.testing.world.truth import FOLDER, write_truth
 
-WORLD_VERSION = 1
+WORLD_VERSION = 2
 """Raised when equal options no longer give equal bytes."""
 
 

@@ -75,7 +75,7 @@ def make_operator(seed: int, index: int) -> Operator:
     rng = generator(seed, "operator", index)
     return Operator(
         id=hex_id(seed, "operator", index),
-        speed=rng.uniform(0.85, 1.15),
+        speed=rng.uniform(0.95, 1.2),
         pause_s=rng.uniform(0.06, 0.16),
         arc_m=rng.uniform(0.05, 0.09),
         bow_m=rng.uniform(-0.02, 0.02),

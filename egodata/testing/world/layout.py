@@ -12,11 +12,11 @@ from egodata.geometry.rotation import Array
 from egodata.testing.world.habits import Colour
 
 COLOURS: dict[str, Colour] = {"red": (214, 44, 44), "green": (40, 158, 70), "blue": (42, 92, 222), "yellow": (244, 200, 36)}
-CUBE_M = 0.058
-ZONE_M = 0.13
+CUBE_M = 0.062
+ZONE_M = 0.15
 _SLOT_Y_M = (0.21, 0.0, -0.21)
 _SLOT_X_M = (0.50, 0.535, 0.50)
-_TWO_CUBES = 0.55
+_TWO_CUBES, _SPARE_ZONE = 0.65, 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +60,19 @@ class Layout:
 
 
 def make_layout(rng: np.random.Generator) -> Layout:
-    """Draw three zones and one or two cubes."""
-    names = [str(name) for name in rng.permutation(list(COLOURS))[:3]]
-    zones = tuple(
-        Zone(name, np.array([x + rng.uniform(-0.02, 0.02), y + rng.uniform(-0.02, 0.02), 0.0]))
-        for name, x, y in zip(names, _SLOT_X_M, _SLOT_Y_M, strict=True)
-    )
+    """Draw one or two cubes, a zone for each, and sometimes a zone that no cube belongs to."""
     two = rng.random() < _TWO_CUBES
+    count = (2 if two else 1) + int(rng.random() < _SPARE_ZONE)
+    names = [str(name) for name in rng.permutation(list(COLOURS))[:count]]
+    slots = rng.permutation(3)[:count]
+    zones = tuple(
+        Zone(name, np.array([_SLOT_X_M[slot] + rng.uniform(-0.02, 0.02), _SLOT_Y_M[slot] + rng.uniform(-0.02, 0.02), 0.0]))
+        for name, slot in zip(names, slots, strict=True)
+    )
     side = "left" if rng.random() < 0.5 else "right"
     sides = (side, "right" if side == "left" else "left") if two else (side,)
     reaches = ((0.285, 0.325), (0.37, 0.41)) if two else ((0.285, 0.41),)
-    picks = rng.permutation(3)[: len(sides)]
+    picks = rng.permutation(count)[: len(sides)]
     cubes = []
     for name, reach, pick in zip(sides, reaches, picks, strict=True):
         y = rng.uniform(0.05, 0.20) * (1 if name == "left" else -1)

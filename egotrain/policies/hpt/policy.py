@@ -37,7 +37,7 @@ class HptPolicy(Policy):
         batch = len(observation.proprio_BKP)
         tokens, keep = [], []
 
-        def add(name: str, latents_BLE: Tensor, droppable: bool) -> None:
+        def add(name: str, latents_BLE: Tensor, *, droppable: bool) -> None:
             tokens.append(latents_BLE + self.modality[name])
             kept_B = torch.ones(batch, dtype=torch.bool, device=latents_BLE.device)
             if droppable and self.training and self.config.modality_dropout > 0:
@@ -45,10 +45,11 @@ class HptPolicy(Policy):
             keep.append(kept_B[:, None].expand(-1, latents_BLE.shape[1]))
 
         for camera, stem in self.image_stems.items():
-            add(camera, stem(observation.images[camera], observation.image_mask[camera]), True)
-        add("proprio", self.proprio_stem(observation.proprio_BKP, observation.proprio_mask_BK, observation.arm_valid_BKA), False)
-        add("text", self.text_stem(observation.prompts), True)
-        add("action", self.action_tokens_LE.expand(batch, -1, -1), False)
+            add(camera, stem(observation.images[camera], observation.image_mask[camera]), droppable=True)
+        body = self.proprio_stem(observation.proprio_BKP, observation.proprio_mask_BK, observation.arm_valid_BKA)
+        add("proprio", body, droppable=False)
+        add("text", self.text_stem(observation.prompts), droppable=True)
+        add("action", self.action_tokens_LE.expand(batch, -1, -1), droppable=False)
         x_BLE, keep_BL = torch.cat(tokens, 1), torch.cat(keep, 1)
         for block in self.trunk:
             x_BLE = block(x_BLE, keep_BL if self.training else None)

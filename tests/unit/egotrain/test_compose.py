@@ -6,9 +6,9 @@ from click.testing import CliRunner
 
 from egodata.config import config_root
 from egodata.errors import ConfigError
-from egotrain.checkpoint import plain
 from egotrain.cli import cli
 from egotrain.compose import compose_evaluate, compose_fit
+from egotrain.conf import plain
 from egotrain.runs import flat
 
 NEEDED = ["store=s", "dataset=d@v1", "run=r"]

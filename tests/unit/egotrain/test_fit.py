@@ -3,6 +3,7 @@ import json
 import os
 import re
 import shutil
+import signal
 from dataclasses import replace
 
 import pytest
@@ -105,6 +106,21 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(config, monkeypatch):
         assert torch.equal(tensor, ends[1]["state_dict"][name]), name
 
 
+def test_a_run_that_stopped_while_it_was_scored_needs_no_more_steps(done, config, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("egotrain.training.rows_of", lambda scores: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            fit(config())
+    again = fit(config("resume=true"))
+    for key in ("steps", "train_loss_hex", "heads"):
+        assert again.result[key] == done[1].result[key]
+
+
+def test_a_loss_that_is_not_a_number_stops_the_run(config):
+    with pytest.raises(ConfigError, match=r"step \d: the loss is (nan|inf). Lower optim.learning_rate"):
+        fit(config("optim.learning_rate=1e30", "optim.warmup_steps=0", "optim.clip_norm=0"))
+
+
 def test_a_finished_run_is_reported_and_nothing_is_done(done):
     config, run, _ = done
     before = {path: path.stat().st_mtime_ns for path in run.path.rglob("*")}
@@ -198,3 +214,17 @@ def test_a_checkpoint_that_does_not_belong_or_is_damaged_is_refused(done):
     path.write_bytes(b"not a checkpoint")
     with pytest.raises(ValueError, match="cannot be read"):
         evaluate(folder, compose_evaluate([]))
+
+
+def test_ctrl_c_is_not_swallowed_and_the_signal_stays_usable(config, monkeypatch):
+    def interrupted(self):
+        raise KeyboardInterrupt
+        yield
+
+    handler = signal.getsignal(signal.SIGINT)
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainStream, "__iter__", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fit(config())
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert fit(config("resume=true")).result["steps"] == 4, "stopped before the first checkpoint: starts from the beginning"

@@ -133,6 +133,8 @@ def test_one_changed_pixel(store):
     store.rewrite("videos", "a", change)
     report = check_parity(store.paths, samples=1)
     assert findings(report, "content") == {("parity-video-bytes", "a", "images.front_1"), ("parity-pixels", "a", "images.front_1")}
+    (pixels,) = (item for item in report.level("content").outcome.findings if item.code == "parity-pixels")
+    assert "PSNR" in pixels.message and "SSIM 0." in pixels.message
     found = report.level("content").outcome.pixel
     assert (found.episode, found.stream, found.frame) == ("a", "images.front_1", 31) and found.value > 30
     loose = check_parity(store.paths, samples=1, config=ParityConfig(pixel=255, video_bytes="any"))
