@@ -38,7 +38,7 @@ class _Context:
         return self.reader.rows([key], [(0, self.total)])[key]
 
     def finding(
-        self, code: str, message: str, severity: Severity = Severity.ERROR, *, stream: str = "", frames: tuple[int, int] | None = None
+        self, code: str, message: str, *, severity: Severity = Severity.ERROR, stream: str = "", frames: tuple[int, int] | None = None
     ) -> Finding:
         return Finding(code, severity, self.meta.episode_id, message, stream=stream, frames=frames, content=self.content)
 
@@ -69,18 +69,20 @@ def _schema(context: _Context) -> Found:
     meta = context.meta
     if meta.schema_version != SCHEMA_VERSION:
         yield context.finding(
-            "schema-old", f"schema {meta.schema_version}, current is {SCHEMA_VERSION}. Ingest it as zarr_v3.", Severity.INFO
+            "schema-old", f"schema {meta.schema_version}, current is {SCHEMA_VERSION}. Ingest it as zarr_v3.", severity=Severity.INFO
         )
     try:
         name, alias = resolve_embodiment(meta.embodiment)
         if alias:
-            yield context.finding("embodiment-alias", f"embodiment {meta.embodiment} is an old name of {name}.", Severity.WARNING)
+            yield context.finding("embodiment-alias", f"embodiment {meta.embodiment} is an old name of {name}.", severity=Severity.WARNING)
     except SchemaError as error:
         yield context.finding("embodiment-unknown", str(error))
     if meta.hand_frame_convention == "unknown":
-        yield context.finding("hand-frame-unknown", "hand_frame_convention is unknown: hand rotations may be turned.", Severity.WARNING)
+        yield context.finding(
+            "hand-frame-unknown", "hand_frame_convention is unknown: hand rotations may be turned.", severity=Severity.WARNING
+        )
     if not meta.cameras:
-        yield context.finding("camera-none", "no camera.", Severity.WARNING)
+        yield context.finding("camera-none", "no camera.", severity=Severity.WARNING)
     elif meta.reference_camera not in meta.cameras:
         yield context.finding("camera-reference", f"reference camera {meta.reference_camera!r} is not among {', '.join(meta.cameras)}.")
 
@@ -106,7 +108,7 @@ def _masks(context: _Context) -> Found:
                 "mask-filled", f"{key}: {filled.sum()} invalid rows hold numbers, expected NaN.", stream=key, frames=_range(filled)
             )
         if not valid.any():
-            yield context.finding("feature-empty", f"{key}: no row is valid.", Severity.WARNING, stream=key)
+            yield context.finding("feature-empty", f"{key}: no row is valid.", severity=Severity.WARNING, stream=key)
 
 
 def _since_v4(context: _Context) -> Severity:
@@ -137,7 +139,9 @@ def _poses(context: _Context) -> Found:
             continue
         rows, at = _valid_rows(context, key)
         if len(rows) > 1 and (rows == rows[0]).all():
-            yield context.finding("rows-identical", f"{key}: all {len(rows)} valid rows are the same.", Severity.WARNING, stream=key)
+            yield context.finding(
+                "rows-identical", f"{key}: all {len(rows)} valid rows are the same.", severity=Severity.WARNING, stream=key
+            )
         if features[key].shape == (7,) and key.endswith("pose") and len(rows):
             yield from _pose(context, key, rows, at)
 
@@ -160,12 +164,12 @@ def _pose(context: _Context, key: str, rows: Rows, at: NDArray[np.int64]) -> Fou
             message = (
                 f"{key}: {(steps > HEAD_STEP_M).sum()} steps over {HEAD_STEP_M} m, the largest {steps.max():.2f} m after frame {where}."
             )
-            yield context.finding("head-jump", message, Severity.WARNING, stream=key, frames=(where, where + 2))
+            yield context.finding("head-jump", message, severity=Severity.WARNING, stream=key, frames=(where, where + 2))
 
 
 def _stamps(context: _Context) -> Found:
     if TIMESTAMPS not in context.meta.features:
-        yield context.finding("stamps-missing", f"no {TIMESTAMPS}.", _since_v4(context), stream=TIMESTAMPS)
+        yield context.finding("stamps-missing", f"no {TIMESTAMPS}.", severity=_since_v4(context), stream=TIMESTAMPS)
         return
     stamps = np.asarray(context.rows(TIMESTAMPS), np.int64)
     steps = np.diff(stamps)
@@ -177,12 +181,12 @@ def _stamps(context: _Context) -> Found:
     power = common & -common
     if len(steps) > 2 and power >= GCD_NS and common == power:
         message = f"all steps are multiples of {power} ns: stamps went through float seconds. Parse them with integers."
-        yield context.finding("stamps-float", message, Severity.WARNING, stream=TIMESTAMPS)
+        yield context.finding("stamps-float", message, severity=Severity.WARNING, stream=TIMESTAMPS)
     if len(steps) and (steps > 0).all():
         rate = 1e9 * len(steps) / float(stamps[-1] - stamps[0])
         if abs(rate / float(context.meta.fps) - 1) > 0.01:
             message = f"time stamps give {rate:.3f} frames per second, the episode says {float(context.meta.fps):.3f}."
-            yield context.finding("fps-differs", message, Severity.WARNING, stream=TIMESTAMPS)
+            yield context.finding("fps-differs", message, severity=Severity.WARNING, stream=TIMESTAMPS)
 
 
 def _calibration(context: _Context) -> Found:
@@ -190,7 +194,7 @@ def _calibration(context: _Context) -> Found:
     for camera in context.meta.cameras:
         stream = camera_key(camera)
         if calibration is None or camera not in calibration.cameras:
-            yield context.finding("camera-without-k", f"{stream}: no intrinsics.", Severity.WARNING, stream=stream)
+            yield context.finding("camera-without-k", f"{stream}: no intrinsics.", severity=Severity.WARNING, stream=stream)
             continue
         yield from _camera(context, stream, calibration.cameras[camera])
 
@@ -220,9 +224,9 @@ def _spans(context: _Context) -> Found:
             yield context.finding("span-outside", message, stream=key, frames=(outside[0].start, outside[0].end))
         if any(not span.text.strip() for span in spans):
             yield context.finding(
-                "text-empty", f"{key}: {sum(not s.text.strip() for s in spans)} spans have no text.", Severity.WARNING, stream=key
+                "text-empty", f"{key}: {sum(not s.text.strip() for s in spans)} spans have no text.", severity=Severity.WARNING, stream=key
             )
         joined = [span for span in spans if " | " in span.text]
         if joined:
             message = f"{key}: {len(joined)} texts hold ' | ', as if several were joined: {joined[0].text[:40]!r}."
-            yield context.finding("text-joined", message, Severity.WARNING, stream=key)
+            yield context.finding("text-joined", message, severity=Severity.WARNING, stream=key)
