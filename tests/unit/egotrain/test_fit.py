@@ -228,3 +228,10 @@ def test_ctrl_c_is_not_swallowed_and_the_signal_stays_usable(config, monkeypatch
             fit(config())
     assert signal.getsignal(signal.SIGINT) is handler
     assert fit(config("resume=true")).result["steps"] == 4, "stopped before the first checkpoint: starts from the beginning"
+
+
+@pytest.mark.slow
+def test_reading_in_another_process_changes_no_bit(done, config):
+    worker = fit(config("format=lance", "data.num_workers=1"))
+    assert rows(worker.path, *CURVE) == rows(done[1].path, *CURVE)
+    assert worker.result["heads"] == done[1].result["heads"]
