@@ -4,6 +4,7 @@ Every stage first asks whether its work is already done for the very inputs ther
 """
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,7 @@ from pipelines.summary import collect, print_outcome
 DEFAULTS = {"mecka": ("synthetic", "human_wrist6d", "synthetic"), "lerobot": ("joints", "joints", "joints")}
 FORMATS = ("zarr", "lance")
 SYNTHETIC_NAME = "sort_cubes"
+BRIEF = ("evaluation.samples_per_head=64",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class Plan:
             rule=given["rule"] or rule,
             recipe=given["recipe"] or recipe,
             experiment=given["experiment"] or experiment,
-            overrides=(*given["overrides"], *([] if given["steps"] is None else [f"trainer.max_steps={given['steps']}"])),
+            overrides=(*BRIEF, f"trainer.max_steps={given['steps']}", *given["overrides"]),
             episodes=given["episodes"],
             workers=given["workers"],
         )
@@ -95,9 +97,10 @@ class _Chain:
     paths: StorePaths
     launch: Launcher
     done: list[str] = field(default_factory=list)
+    began_s: float = field(default_factory=time.monotonic)
 
     def say(self, text: str) -> None:
-        echo(f"-- {text}")
+        echo(f"[{time.monotonic() - self.began_s:4.0f} s] {text}")
 
     def skip(self, what: str) -> None:
         self.done.append(what)
@@ -224,4 +227,5 @@ def quickstart(plan: Plan) -> int:
     absent = len(discover(raw, plan.vendor).absent)
     outcome = collect(paths, manifest, recipe=plan.recipe, recordings=recordings, absent=absent, results=results)
     print_outcome(outcome, done=chain.done)
+    chain.say("quickstart done")
     return outcome.status

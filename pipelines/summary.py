@@ -81,9 +81,8 @@ def print_outcome(outcome: Outcome, *, done: Sequence[str]) -> None:
     if outcome.set_aside:
         print_table("Set aside", ["recording", "reason"], [list(item) for item in outcome.set_aside.items()])
     heads = [[head, len(members), sum(item.frames for item in members)] for head, members in manifest.heads.items()]
-    print_table(
-        f"Dataset {manifest.ref}, digest {manifest.digest[:16]}, statistics {outcome.stats_key[:16]}", ["head", "episodes", "frames"], heads
-    )
+    echo(f"dataset {manifest.ref}, digest {manifest.digest[:16]}; statistics key {outcome.stats_key[:16]}")
+    print_table("Heads", ["head", "episodes", "frames"], heads)
     levels = [
         [row["level"], "passed" if row["passed"] else "FAILED", f"{row['largest_numeric'] or 0:g}", f"{row['largest_pixel'] or 0:g}"]
         for row in outcome.parity
