@@ -27,10 +27,13 @@ def check_dataset_name(value: str, what: str = "dataset name") -> str:
     """Return a dataset or version name unchanged, or refuse it.
 
     Raises:
-        SchemaError: It is empty, has a character outside ``[A-Za-z0-9_.-]``, or contains ``--``.
+        SchemaError: It is empty, has a character outside ``[A-Za-z0-9_.-]``, contains ``--``, or begins or ends with ``-``
+            (names joined by ``--`` have to come apart again).
     """
-    if not DATASET_NAME.fullmatch(value) or "--" in value or set(value) <= {"."}:
-        raise SchemaError(f"{what} {value!r}: expected 1 to 96 characters of A-Z a-z 0-9 _ . - without '--'. Choose another.")
+    if not DATASET_NAME.fullmatch(value) or "--" in f"-{value}-" or set(value) <= {"."}:
+        raise SchemaError(
+            f"{what} {value!r}: expected 1 to 96 characters of A-Z a-z 0-9 _ . - without '--' and no '-' at the ends. Choose another."
+        )
     return value
 
 

@@ -19,9 +19,9 @@ def test_other_episode_ids_are_refused(value):
         check_episode_id(value)
 
 
-@pytest.mark.parametrize("value", ["", ".", "..", "a--b", "a@b", "a/b", "a" * 97])
+@pytest.mark.parametrize("value", ["", ".", "..", "a--b", "a-", "-a", "a@b", "a/b", "a" * 97])
 def test_other_dataset_names_are_refused(value):
-    with pytest.raises(SchemaError, match="without '--'. Choose another."):
+    with pytest.raises(SchemaError, match="without '--' and no '-' at the ends"):
         check_dataset_name(value)
 
 
