@@ -211,6 +211,11 @@ def test_a_checkpoint_that_does_not_belong_or_is_damaged_is_refused(done):
     torch.save(found, path)
     with pytest.raises(ConfigError, match=r"trained on small@v1 \(0000000000000000\), got small@v1"):
         evaluate(folder, compose_evaluate([]))
+    found["egotrain"]["dataset"]["digest"] = done[1].result["dataset_digest"]
+    found["state_dict"]["policy.gone"] = found["state_dict"].pop("policy.trunk_norm.bias")
+    torch.save(found, path)
+    with pytest.raises(ConfigError, match=r"written by another policy: trunk_norm.bias is not in it; gone is not in the policy. Train again"):
+        evaluate(folder, compose_evaluate([]))
     path.write_bytes(b"not a checkpoint")
     with pytest.raises(ValueError, match="cannot be read"):
         evaluate(folder, compose_evaluate([]))
