@@ -53,6 +53,8 @@ def ingest(
         NotFoundError: No such vendor, config or recording.
     """
     vendor = get_vendor(options.vendor)
+    if options.store.resolve() == raw.resolve():
+        raise InputError(f"store {options.store}: is the delivery itself, which is only read. Choose another --store.")
     filled = vendor_options(raw, dataset=options.dataset, delivery=options.delivery, config=options.config)
     settings = vendor.settings(filled)
     discovery = vendor.discover(raw.resolve(), filled)

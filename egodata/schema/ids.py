@@ -37,6 +37,17 @@ def check_dataset_name(value: str, what: str = "dataset name") -> str:
     return value
 
 
+def check_dataset_version(value: str) -> str:
+    """Return a version unchanged, or refuse it.
+
+    Raises:
+        SchemaError: It is not allowed as a name, or it is ``latest``.
+    """
+    if value == "latest":
+        raise SchemaError("dataset version 'latest': it moves, a frozen version does not. Name the version, such as v2.")
+    return check_dataset_name(value, "dataset version")
+
+
 def check_feature_key(value: str) -> str:
     """Return a feature key unchanged, or refuse it.
 
@@ -75,4 +86,4 @@ def dataset_ref(text: str) -> tuple[str, str]:
         raise SchemaError(f"dataset {text!r}: expected NAME@VERSION, got no version. See `egodata dataset list STORE`.")
     if version == "latest":
         raise SchemaError(f"dataset {text!r}: 'latest' moves, a frozen version does not. Name the version.")
-    return check_dataset_name(name), check_dataset_name(version, "dataset version")
+    return check_dataset_name(name), check_dataset_version(version)

@@ -257,6 +257,8 @@ def test_bad_input_is_said_before_work_is_done(raw, bench, tmp_path):
         ingest(bench.raw, options=IngestOptions("meca", bench.paths.root))
     with pytest.raises(SchemaError, match="--delivery"):
         bench(delivery="a/b")
+    with pytest.raises(InputError, match="is the delivery itself"):
+        ingest(bench.raw, options=IngestOptions("mecka", bench.raw))
     assert not bench.paths.root.exists()
     blocked = tmp_path / "file"
     blocked.write_text("")
