@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from egodata.errors import InputError, NotFoundError
-from egodata.schema.ids import check_dataset_name, check_episode_id
+from egodata.schema.ids import check_dataset_name, check_dataset_version, check_episode_id
 
 SCHEMA_VERSION = "v4.0"
 STORE_SCHEMA = 1
@@ -75,11 +75,11 @@ class StorePaths:
 
     def manifest(self, name: str, version: str) -> Path:
         """Manifest of a frozen dataset."""
-        return self.datasets / check_dataset_name(name) / check_dataset_name(version, "dataset version") / "manifest.json"
+        return self.datasets / check_dataset_name(name) / check_dataset_version(version) / "manifest.json"
 
     def norm_stats(self, name: str, version: str) -> Path:
         """Folder of norm statistics of a dataset."""
-        return self.root / "norm_stats" / check_dataset_name(name) / check_dataset_name(version, "dataset version")
+        return self.root / "norm_stats" / check_dataset_name(name) / check_dataset_version(version)
 
     def quarantine(self, vendor: str, delivery: str, recording: str) -> Path:
         """Quarantine record of one recording."""

@@ -8,8 +8,9 @@ from egodata.sampling import load_recipe
 from egodata.stats import norm_stats
 from pipelines.assets.tables import LANCE_V2, PARITY_REPORT
 from pipelines.gates import require_content_parity
-from pipelines.metadata import dataset_metadata, log_progress, parity_metadata, stats_metadata
+from pipelines.metadata import dataset_metadata, parity_metadata, stats_metadata
 from pipelines.partitions import DATASET_RECIPES, DATASETS, split_key
+from pipelines.progress import log_progress
 from pipelines.resources import StoreResource
 from pipelines.rules import rule_for
 

@@ -69,9 +69,10 @@ def test_configs_are_typed(tmp_path):
     assert load_config(find_config("anything", str(path)), _Example) == _Example("a", 1, (1, 2))
     with pytest.raises(ConfigError, match="here: count: .*, got 'many'; colour: .*, got 1"):
         typed(_Example, {"name": "a", "colour": 1, "count": "many"}, where="here")
-    path.write_text("name: [")
-    with pytest.raises(ConfigError, match="not YAML"):
-        load_config(path, _Example)
+    for broken in (b"name: [", b"\xff\xfe\x00", b"[" * 100_000):
+        path.write_bytes(broken)
+        with pytest.raises(ConfigError, match="not YAML"):
+            load_config(path, _Example)
     with pytest.raises(NotFoundError, match="no such file"):
         find_config("recipes", str(tmp_path / "none.yaml"))
     with pytest.raises(NotFoundError, match="did you mean human_wrist6d"):

@@ -1,6 +1,5 @@
 """The LeRobot v2.1 folder: info.json, the episode list, path templates."""
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from egodata.errors import InputError
 from egodata.findings import Finding, Severity
 from egodata.schema.ids import EPISODE_ID
 from egodata.vendors.base import Discovery, RecordingRef, Refused, VendorOptions
-from egodata.vendors.files import is_inside, present
+from egodata.vendors.files import is_inside, parse_json, present
 
 STATE_DTYPES = ("float32", "float64")
 
@@ -62,8 +61,8 @@ def read_listing(root: Path) -> Listing:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text("utf-8-sig"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        value = parse_json(path.read_text("utf-8-sig"))
+    except ValueError as error:
         raise InputError(f"{path}: not JSON ({error}). Ask for the file again.") from error
     if not isinstance(value, dict):
         raise InputError(f"{path}: expected a JSON object, got {type(value).__name__}.")
@@ -74,11 +73,11 @@ def _json_lines(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         return []
     found = []
-    for number, line in enumerate(path.read_text("utf-8-sig").splitlines(), 1):
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
         try:
             if line.strip():
-                found.append(dict(json.loads(line)))
-        except (json.JSONDecodeError, TypeError, ValueError) as error:
+                found.append(dict(parse_json(line.decode("utf-8-sig"))))
+        except (TypeError, ValueError) as error:
             raise InputError(f"{path}: line {number} is not a JSON object ({error}). Ask for the file again.") from error
     return found
 

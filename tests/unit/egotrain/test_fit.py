@@ -211,6 +211,11 @@ def test_a_checkpoint_that_does_not_belong_or_is_damaged_is_refused(done):
     torch.save(found, path)
     with pytest.raises(ConfigError, match=r"trained on small@v1 \(0000000000000000\), got small@v1"):
         evaluate(folder, compose_evaluate([]))
+    found["egotrain"]["dataset"]["digest"] = done[1].result["dataset_digest"]
+    found["state_dict"]["policy.gone"] = found["state_dict"].pop("policy.trunk_norm.bias")
+    torch.save(found, path)
+    with pytest.raises(ConfigError, match=r"another policy: trunk_norm.bias is not in it; gone is not in the policy. Train again"):
+        evaluate(folder, compose_evaluate([]))
     path.write_bytes(b"not a checkpoint")
     with pytest.raises(ValueError, match="cannot be read"):
         evaluate(folder, compose_evaluate([]))
@@ -228,3 +233,10 @@ def test_ctrl_c_is_not_swallowed_and_the_signal_stays_usable(config, monkeypatch
             fit(config())
     assert signal.getsignal(signal.SIGINT) is handler
     assert fit(config("resume=true")).result["steps"] == 4, "stopped before the first checkpoint: starts from the beginning"
+
+
+@pytest.mark.slow
+def test_reading_in_another_process_changes_no_bit(done, config):
+    worker = fit(config("format=lance", "data.num_workers=1"))
+    assert rows(worker.path, *CURVE) == rows(done[1].path, *CURVE)
+    assert worker.result["heads"] == done[1].result["heads"]

@@ -199,7 +199,7 @@ def test_where_it_came_from_is_kept_but_is_not_content(raw, bench, tmp_path):
     bench()
     meta = ZarrStore(bench.paths).open(IDS[0]).meta
     assert meta.provenance["source"]["uri"] == bench.raw.as_uri() and len(meta.provenance["source"]["raw"]) == 64
-    assert (meta.processing["converter"], meta.processing["version"]) == ("mecka", 1)
+    assert (meta.processing["converter"], meta.processing["version"]) == ("mecka", 2)
     assert meta.processing["settings"]["stored_size_px"] == [640, 360] and meta.processing["encode"]["crf"] == 30
 
 
@@ -257,6 +257,8 @@ def test_bad_input_is_said_before_work_is_done(raw, bench, tmp_path):
         ingest(bench.raw, options=IngestOptions("meca", bench.paths.root))
     with pytest.raises(SchemaError, match="--delivery"):
         bench(delivery="a/b")
+    with pytest.raises(InputError, match="is the delivery itself"):
+        ingest(bench.raw, options=IngestOptions("mecka", bench.raw))
     assert not bench.paths.root.exists()
     blocked = tmp_path / "file"
     blocked.write_text("")
