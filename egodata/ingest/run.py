@@ -53,15 +53,10 @@ def ingest(
         InputError: The store cannot be written to, or RAW is not such a delivery.
         NotFoundError: No such vendor, config or recording.
     """
-<<<<<<< HEAD
     vendor = get_source(options.vendor)
-    filled = vendor_options(raw, dataset=options.dataset, delivery=options.delivery, config=options.config, declare=options.declare)
-=======
-    vendor = get_vendor(options.vendor)
     if options.store.resolve() == raw.resolve():
         raise InputError(f"store {options.store}: is the delivery itself, which is only read. Choose another --store.")
-    filled = vendor_options(raw, dataset=options.dataset, delivery=options.delivery, config=options.config)
->>>>>>> main
+    filled = vendor_options(raw, dataset=options.dataset, delivery=options.delivery, config=options.config, declare=options.declare)
     settings = vendor.settings(filled)
     discovery = vendor.discover(raw.resolve(), filled)
     paths = open_root(options.store, create=True)
