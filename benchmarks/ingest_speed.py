@@ -58,9 +58,8 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path, out = source_file(Path(folder) / "source.mp4", options.frames, options.data), Path(folder) / "out.mp4"
-        print(
-            f"{platform.machine()}, {options.frames} frames of 1080p; ffmpeg {imageio_ffmpeg.get_ffmpeg_version()}; wall seconds, median of turns\n"
-        )
+        program_version = f"ffmpeg {imageio_ffmpeg.get_ffmpeg_version()}"
+        print(f"{platform.machine()}, {options.frames} frames of 1080p; {program_version}; wall seconds, median of turns\n")
         names = ("profile", "ours", "program, one decode thread", "program, as it likes", "speed against one thread", "against as it likes")
         print(f"| {' | '.join(names)} |\n" + "|---" * 6 + "|")
         for settings in (COMPACT, SWIFT):
