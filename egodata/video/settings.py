@@ -65,8 +65,9 @@ class EncodeSettings:
         """Return the options that the encoder is opened with.
 
         Rate control is set for pictures that machines read, by decision 006: bits go where frames refer to (`mbtree`) and not to where
-        the eye would see errors (`aq-mode` off); motion is searched finely (`subme`) in whole macroblocks (`partitions`), which costs less. x264's AVX-512 code for `mbtree` reads
-        uninitialised memory: with B-frames equal frames gave several streams. Its AVX2 code does not, so that one is asked for.
+        an eye would see errors (`aq-mode` off); motion is searched finely (`subme`) in whole macroblocks (`partitions`), which costs less.
+        x264's AVX-512 code for `mbtree` reads uninitialised memory: with B-frames equal frames gave several streams. Its AVX2 code does
+        not, so that one is asked for.
         """
         params: dict[str, object] = {
             "keyint": self.gop,
