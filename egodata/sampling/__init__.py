@@ -7,7 +7,7 @@ from egodata.sampling.seeds import derive_seed
 from egodata.sampling.source import HeadSource
 from egodata.sampling.tracks import episode_windows
 from egodata.sampling.transforms import Poses, actions_to_poses
-from egodata.sampling.types import EpisodeWindows, Normaliser, Sample
+from egodata.sampling.types import EpisodeWindows, Normaliser, Part, Sample
 from egodata.sampling.windows import cutoff_ends
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "ImageHistory",
     "Layout",
     "Normaliser",
+    "Part",
     "Poses",
     "ProprioSpec",
     "Recipe",

@@ -26,7 +26,7 @@ def store(monkeypatch):
     made += [ramp_joints("joints0", frames=50), ramp_joints("joints1", frames=35)]
     memory = MemoryStore({episode.meta.episode_id: episode for episode in made})
     opened = []
-    monkeypatch.setattr("egodata.sampling.source.open_store", lambda paths, format, versions: opened.append(format) or memory)
+    monkeypatch.setattr("egodata.stats.compute.open_store", lambda paths, format, versions: opened.append(format) or memory)
     memory.episodes["opened"] = opened
     return memory
 
@@ -69,6 +69,16 @@ def test_the_key_follows_content_recipe_and_nothing_else(store):
     assert stats_key(manifest_of(store, "hands0"), recipe) != key
     changed = (replace(manifest.head("train")[0], content="0" * 64), manifest.head("train")[1])
     assert stats_key(replace(manifest, heads={"train": changed}), recipe) != key
+
+
+def test_versions_with_equal_training_heads_share(paths, store):
+    recipe, manifest = load_recipe("joints"), manifest_of(store, "joints0")
+    first = norm_stats(paths, manifest, recipe=recipe)
+    opened = list(store.episodes["opened"])
+    second = norm_stats(paths, replace(manifest, version="v2"), recipe=recipe)
+    assert second.cached and second.path != first.path
+    assert second.path.read_bytes() == first.path.read_bytes()
+    assert store.episodes["opened"] == opened
 
 
 @pytest.mark.parametrize("damage", ["{", "{}", "[]", None])
