@@ -121,7 +121,8 @@ def feature_stats(
 ) -> dict[str, FeatureStats]:
     """Compute exact statistics of the measured cells of all windows.
 
-    Actions have them per (step, channel), or per channel where the recipe pools the horizon; proprio per channel. Proprio counts every history step that lies inside the episode; repeated steps and repeated actions do not count.
+    Actions have them per (step, channel), or per channel where the recipe pools the horizon; proprio per channel.
+    Proprio counts every history step that lies inside the episode; repeated steps and repeated actions do not count.
 
     Args:
         source: The head; picklable for several workers.

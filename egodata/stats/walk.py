@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from egodata.catalog.manifest import HeadEpisode
 from egodata.errors import InputError, SampleError
-from egodata.progress import Progress
+from egodata.progress import Progress, silent
 from egodata.sampling import EpisodeWindows, Layout, Part, Recipe
 from egodata.stats.fields import summarise
 
@@ -99,15 +99,11 @@ def walk_all(source: WindowSource, walks: Sequence[Sequence[Block]], *, workers:
         return found
     progress("statistics", 0, len(walks))
     with ProcessPoolExecutor(min(workers, len(walks)), mp_context=multiprocessing.get_context("spawn")) as pool:
-        running = {pool.submit(_walk, source, blocks, label="statistics", progress=_quiet): blocks for blocks in walks}
+        running = {pool.submit(_walk, source, blocks, label="statistics", progress=silent): blocks for blocks in walks}
         for done, future in enumerate(as_completed(running)):
             found.update(zip(running[future], future.result(), strict=True))
             progress("statistics", done + 1, len(walks))
     return found
-
-
-def _quiet(label: str, done: int, total: int, /) -> None:
-    """Progress of a worker process, which nobody sees."""
 
 
 def _walk(source: WindowSource, blocks: Sequence[Block], *, label: str, progress: Progress) -> list[Fields]:
