@@ -1,5 +1,6 @@
 """Samples: recipes, windows, coordinate frames, prompts and order, written once above `EpisodeReader`."""
 
+from egodata.sampling.evaluation import EvaluationHead, PinClip, evaluation_head, pin_clips
 from egodata.sampling.index import HeadIndex
 from egodata.sampling.order import auto_per_episode, epoch_order, even_stride, sample_digest, stream_digests
 from egodata.sampling.recipe import ActionSpec, ImageHistory, Layout, ProprioSpec, Recipe, bind, load_recipe
@@ -13,12 +14,14 @@ from egodata.sampling.windows import cutoff_ends
 __all__ = [
     "ActionSpec",
     "EpisodeWindows",
+    "EvaluationHead",
     "HeadIndex",
     "HeadSource",
     "ImageHistory",
     "Layout",
     "Normaliser",
     "Part",
+    "PinClip",
     "Poses",
     "ProprioSpec",
     "Recipe",
@@ -30,8 +33,10 @@ __all__ = [
     "derive_seed",
     "epoch_order",
     "episode_windows",
+    "evaluation_head",
     "even_stride",
     "load_recipe",
+    "pin_clips",
     "sample_digest",
     "stream_digests",
 ]

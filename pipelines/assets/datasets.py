@@ -52,7 +52,7 @@ def norm_stats_asset(context: dg.AssetExecutionContext, store: StoreResource) ->
     """Compute statistics, or find them in the cache."""
     paths = store.paths()
     name, version, recipe = split_key(context.partition_key, 3)
-    manifest = load_dataset(paths, f"{name}@{version}")
+    manifest = load_dataset(paths, f"{name}@{version}", format="lance")
     stats = norm_stats(paths, manifest, recipe=load_recipe(recipe), format="lance", progress=log_progress(context.log.info))
     return dg.MaterializeResult(data_version=dg.DataVersion(stats.key), metadata=stats_metadata(stats))
 
