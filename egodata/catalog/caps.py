@@ -55,7 +55,7 @@ def valid_enough(shares: Mapping[str, float], wanted: Mapping[str, float]) -> bo
     return all(shares.get(feature, 0.0) >= least for feature, least in wanted.items())
 
 
-def read_valid_shares(store: EpisodeStore, rows: Sequence[CatalogRow], rule: DatasetRule) -> dict[str, dict[str, float]]:
+def read_valid_shares(store: EpisodeStore, rows: Sequence[CatalogRow], *, rule: DatasetRule) -> dict[str, dict[str, float]]:
     """Read the masks that a rule's `min_valid_share` asks for.
 
     Args:

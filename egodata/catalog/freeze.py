@@ -134,7 +134,7 @@ def _shares(
     if not rule.min_valid_share:
         return {}
     wanted = [row for row in rows if matches(row, rule.where) and row.n_frames >= rule.min_frames]
-    return read_valid_shares(open_store(paths, format, versions=versions), wanted, rule)
+    return read_valid_shares(open_store(paths, format, versions=versions), wanted, rule=rule)
 
 
 def _write_once(path: Path, data: bytes) -> bool:

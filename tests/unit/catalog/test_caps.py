@@ -60,8 +60,8 @@ def test_shares_come_from_the_masks(row, rule):
     store = MemoryStore({"h": hands, "j": ramp_joints("j", frames=10)})
     rows = [row(name, content=one.digests.content, n_frames=one.meta.total_frames) for name, one in store.episodes.items()]
     wanted = rule(("train",), min_valid_share={"left.obs_ee_pose": 0.7, "obs_head_pose": 1.0})
-    found = read_valid_shares(store, rows, wanted)
+    found = read_valid_shares(store, rows, rule=wanted)
     assert found == {"h": {"left.obs_ee_pose": 0.75, "obs_head_pose": 1.0}, "j": {}}
     assert valid_enough(found["h"], wanted.min_valid_share) and not valid_enough(found["j"], wanted.min_valid_share)
-    assert read_valid_shares(store, rows, replace(wanted, min_valid_share={})) == {}
+    assert read_valid_shares(store, rows, rule=replace(wanted, min_valid_share={})) == {}
     assert np.count_nonzero(hands.arrays["left.obs_ee_pose_valid"]) == 15
