@@ -1,7 +1,11 @@
 """A dataset and its statistics over a real store: the same bytes from zarr and from Lance, also after a re-delivery."""
 
+import os
+import random
 import shutil
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -142,3 +146,27 @@ def test_loading_finds_every_episode_or_names_the_one_that_is_gone(built, tmp_pa
             load_dataset(copy, frozen.ref, format=format, sample=None)
     card = write_card(paths, frozen, store=open_store(paths, format, versions=frozen.lance_versions))
     assert card.read_text().count("data:image/jpeg") == 4
+
+
+def test_one_digest_from_shuffled_listings_and_another_file_system(built, monkeypatch):
+    paths, _ = built
+    expected = freeze(paths, RULE, version="listed", format="zarr").manifest.digest
+    listed = os.listdir
+
+    def shuffled(folder="."):
+        names = listed(folder)
+        random.Random(len(names)).shuffle(names)
+        return names
+
+    monkeypatch.setattr("os.listdir", shuffled)
+    assert freeze(paths, RULE, version="listed-otherwise", format="zarr").manifest.digest == expected
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        pytest.skip("no file system in memory here")
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        elsewhere = StorePaths(Path(folder) / "store")
+        shutil.copytree(paths.zarr, elsewhere.zarr, symlinks=True)
+        for format in ("zarr", "lance"):
+            if format == "lance":
+                build_lance(elsewhere)
+            assert freeze(elsewhere, RULE, version=f"moved-{format}", format=format).manifest.digest == expected
