@@ -15,7 +15,7 @@ from egodata.sampling import HeadSource, Recipe
 from egodata.schema.canonical import json_digest
 from egodata.schema.layout import StorePaths, write_atomic
 from egodata.stats.norm import FeatureStats, NormStats
-from egodata.stats.partials import PartialStore
+from egodata.stats.partials import PartialStore, make_partials
 from egodata.stats.walk import Block, Feature, Fields, WindowSource, plan_walks, walk_all
 
 ALGORITHM = "exact-1"
@@ -68,6 +68,7 @@ def norm_stats(
     kept = _read_elsewhere(paths, path, key)
     if kept is not None:
         return replace(kept, cached=True, path=_keep(path, kept))
+    make_partials(_rows(paths, manifest, recipe, format=format), manifest.head("train"), workers=workers, progress=progress)
     source = open_rows(paths, manifest, head="train", recipe=recipe, format=format, progress=progress)
     try:
         features = feature_stats(source, workers=workers, progress=progress, where=f"dataset {manifest.ref} head train")
@@ -86,9 +87,12 @@ def open_rows(
         NotFoundError: The dataset has no such head, or a content is gone.
         RecipeError: The recipe does not fit an episode.
     """
-    numbers = recipe.numbers_only
-    store = PartialStore(paths, numbers, opener=partial(open_store, paths, format, versions=manifest.lance_versions))
-    return HeadSource(manifest.head(head), store, recipe=numbers, progress=progress, numbers_bytes=NUMBERS_BYTES)
+    store = _rows(paths, manifest, recipe, format=format)
+    return HeadSource(manifest.head(head), store, recipe=recipe.numbers_only, progress=progress, numbers_bytes=NUMBERS_BYTES)
+
+
+def _rows(paths: StorePaths, manifest: Manifest, recipe: Recipe, *, format: str) -> PartialStore:
+    return PartialStore(paths, recipe, opener=partial(open_store, paths, format, versions=manifest.lance_versions))
 
 
 def _keep(path: Path, stats: NormStats) -> Path | None:

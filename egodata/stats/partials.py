@@ -6,8 +6,10 @@ be written only costs time.
 """
 
 import json
+import multiprocessing
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,10 @@ from numpy.typing import NDArray
 
 from egodata.annotations import Span
 from egodata.calibration import Calibration
+from egodata.catalog.manifest import HeadEpisode
 from egodata.episode import EpisodeMeta, EpisodeReader, EpisodeStore, VideoInfo, meta_attributes, meta_from_attributes
 from egodata.errors import EpisodeNotFoundError, FeatureNotFoundError, WindowError
+from egodata.progress import Progress, silent
 from egodata.sampling import Recipe
 from egodata.sampling.recipe import bind
 from egodata.schema.canonical import canonical_json, json_digest, sha256_hex
@@ -145,6 +149,36 @@ class PartialStore:
         except OSError:
             pass  # a cache that cannot be written must not stop training
         return _unpack(data, key, episode_id)
+
+    def missing(self, episodes: Sequence[HeadEpisode]) -> list[HeadEpisode]:
+        """Return the episodes that no partial lies there for; whether one is damaged shows when it is opened."""
+        return [one for one in episodes if not partial_path(self._paths, partial_key(one.content, self._recipe)).is_file()]
+
+
+def make_partials(store: PartialStore, episodes: Sequence[HeadEpisode], *, workers: int, progress: Progress = silent) -> int:
+    """Make the partials that are missing in several processes, and return how many there were.
+
+    Raises:
+        NotFoundError: An episode's recorded content is gone.
+        RecipeError: The recipe does not fit an episode.
+    """
+    missing = store.missing(episodes)
+    if workers <= 1 or len(missing) < 2:
+        return len(missing)  # they are made where they are first needed
+    shares = [missing[at :: 4 * workers] for at in range(min(4 * workers, len(missing)))]
+    done = 0
+    progress("source rows", 0, len(missing))
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for future in as_completed([pool.submit(_make, store, share) for share in shares]):
+            done += future.result()
+            progress("source rows", done, len(missing))
+    return len(missing)
+
+
+def _make(store: PartialStore, episodes: Sequence[HeadEpisode]) -> int:
+    for episode in episodes:
+        store.open(episode.episode_id, content=episode.content).close()
+    return len(episodes)
 
 
 def _pack(reader: EpisodeReader, recipe: Recipe, *, key: str) -> bytes:

@@ -1,6 +1,7 @@
 """The content-keyed cache, over episodes in memory."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -69,6 +70,15 @@ def test_the_key_follows_content_recipe_and_nothing_else(store):
     assert stats_key(manifest_of(store, "hands0"), recipe) != key
     changed = (replace(manifest.head("train")[0], content="0" * 64), manifest.head("train")[1])
     assert stats_key(replace(manifest, heads={"train": changed}), recipe) != key
+
+
+def test_several_writers_at_once_agree(paths, store):
+    manifest, recipe = manifest_of(store, "hands0", "hands1"), load_recipe("human_wrist6d")
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: norm_stats(paths, manifest, recipe=recipe), range(4)))
+    assert len({one.to_bytes() for one in found}) == 1
+    assert [path.name for path in found[0].path.parent.iterdir()] == [found[0].path.name]
+    assert not list(paths.cache.rglob("*.tmp"))
 
 
 def test_versions_with_equal_training_heads_share(paths, store):

@@ -12,7 +12,7 @@ from egodata.errors import EpisodeNotFoundError, FeatureNotFoundError, RecipeErr
 from egodata.sampling import HeadSource, load_recipe
 from egodata.schema.layout import open_root
 from egodata.stats import feature_stats, norm_stats
-from egodata.stats.partials import PartialStore, partial_key, partial_path
+from egodata.stats.partials import PartialStore, make_partials, partial_key, partial_path
 from egodata.testing.memory import MemoryStore, ramp_hands, ramp_joints
 
 HANDS = load_recipe("human_wrist6d")
@@ -97,6 +97,20 @@ def test_some_steps_are_bit_for_bit_those_of_the_whole(paths):
     for feature, stats in whole.items():
         for name, values in stats.fields.items():
             assert values.tobytes() == parts[feature].fields[name].tobytes() == in_processes[feature].fields[name].tobytes()
+
+
+def test_missing_partials_are_made_in_several_processes(paths):
+    memory = hands(7)
+    head = head_of(memory, 7)
+    rows = PartialStore(paths, HANDS, opener=memory)
+    rows.open(head[0].episode_id, content=head[0].content)
+    told = []
+    assert make_partials(rows, head, workers=2, progress=lambda label, done, total: told.append((label, done, total))) == 6
+    assert told[0] == ("source rows", 0, 6) and told[-1] == ("source rows", 6, 6)
+    behind = Counting(memory)
+    source = HeadSource(head, PartialStore(paths, HANDS, opener=behind), recipe=HANDS.numbers_only)
+    assert len(source) > 0 and behind.opened == []
+    assert make_partials(rows, head, workers=2) == 0
 
 
 @pytest.mark.parametrize("damage", [b"", b"x", lambda data: data[:-1], lambda data: data.replace(b'"fps":30', b'"fps":31')])
