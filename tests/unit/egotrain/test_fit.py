@@ -67,6 +67,15 @@ def test_both_formats_give_the_same_losses_and_another_seed_others(done, config)
     assert rows(zarr.path, *CURVE) == rows(lance.path, *CURVE)
     assert zarr.result["heads"] == lance.result["heads"]
     assert zarr.result["train_loss_hex"] == lance.result["train_loss_hex"] != seeded.result["train_loss_hex"]
+    same_weights(zarr, lance, step=4)
+
+
+def same_weights(run, other, step):
+    ends = [torch.load(found.path / "checkpoints/last.ckpt", weights_only=True) for found in (run, other)]
+    assert ends[0]["global_step"] == ends[1]["global_step"] == step
+    assert ends[0]["state_dict"].keys() == ends[1]["state_dict"].keys()
+    for name, tensor in ends[0]["state_dict"].items():
+        assert torch.equal(tensor, ends[1]["state_dict"][name]), name
 
 
 class Stopped(Exception):
@@ -100,10 +109,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(config, monkeypatch):
     assert "going on from step 5 of 10" in said[0]
     assert rows(unbroken.path, *CURVE) == rows(resumed.path, *CURVE)
     assert unbroken.result["heads"] == resumed.result["heads"]
-    ends = [torch.load(run.path / "checkpoints/last.ckpt", weights_only=True) for run in (unbroken, resumed)]
-    assert ends[0]["global_step"] == ends[1]["global_step"] == 10
-    for name, tensor in ends[0]["state_dict"].items():
-        assert torch.equal(tensor, ends[1]["state_dict"][name]), name
+    same_weights(unbroken, resumed, step=10)
 
 
 def test_a_run_that_stopped_while_it_was_scored_needs_no_more_steps(done, config, monkeypatch):
