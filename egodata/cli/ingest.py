@@ -23,6 +23,7 @@ SHOWN = 20
 @click.option("--config", help="Vendor config: a shipped name, or a path ending in .yaml.")
 @click.option("--workers", type=click.IntRange(0), help="Processes. Default: 2, or 1 on one core.")
 @click.option("--limit", type=click.IntRange(1), help="Only the first N recordings by id.")
+@click.option("--only", multiple=True, metavar="ID", help="Only this recording. Can be repeated.")
 @click.option("--force", is_flag=True, help="Build again what did not change.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option(
@@ -37,13 +38,23 @@ def ingest(  # noqa: PLR0913  click passes one parameter per option
     config: str | None,
     workers: int | None,
     limit: int | None,
+    only: tuple[str, ...],
     force: bool,
     as_json: bool,
     fail_on: str,
 ) -> int:
     """Turn the delivery RAW into published episodes. What did not change is skipped; what cannot be built is set aside."""
     options = IngestOptions(
-        vendor, store, dataset, delivery, config, workers=workers, limit=limit, force=force, fail_on=Severity[fail_on.upper()]
+        vendor,
+        store,
+        dataset,
+        delivery,
+        config,
+        workers=workers,
+        limit=limit,
+        only=only or None,
+        force=force,
+        fail_on=Severity[fail_on.upper()],
     )
     with ConsoleProgress() as progress:
         report = run_ingest(raw, options=options, progress=progress)
