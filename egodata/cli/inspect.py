@@ -7,11 +7,17 @@ from typing import Any
 import click
 
 from egodata.cli.console import echo, print_table
+<<<<<<< HEAD
 from egodata.cli.opened import open_episodes
 from egodata.episode import EpisodeReader, EpisodeStore
 from egodata.formats.zarr import ZarrEpisode
 from egodata.formats.zarr.versions import GROUP
 from egodata.reports.validate import validate_episode
+=======
+from egodata.episode import EpisodeReader
+from egodata.errors import CorruptEpisodeError
+from egodata.formats.zarr import ZarrStore
+>>>>>>> main
 from egodata.schema.features import camera_key
 
 
@@ -19,6 +25,7 @@ from egodata.schema.features import camera_key
 @click.argument("store", type=click.Path(file_okay=False, path_type=Path))
 @click.argument("episode_id", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+<<<<<<< HEAD
 def inspect(store: Path, episode_id: str | None, as_json: bool) -> None:
     """List the episodes of STORE, or the arrays, cameras, spans, digests and findings of EPISODE_ID.
 
@@ -66,6 +73,58 @@ def _inspect_store(episodes: EpisodeStore, root: Path, *, as_json: bool) -> None
     else:
         print_table(f"Episodes of {root}", tuple(rows[0]), [tuple(row.values()) for row in rows])
         echo(f"{len(rows)} episodes, {sum(int(str(row['frames'])) for row in rows)} frames")
+=======
+def inspect(store: Path, episode_id: str | None, as_json: bool) -> int:
+    """List the episodes of STORE, or the arrays, cameras, spans and digests of EPISODE_ID.
+
+    Exit status 1 if an episode in the list cannot be opened.
+    """
+    paths = open_root(store)
+    if episode_id is None:
+        return _inspect_store(paths, as_json=as_json)
+    _inspect_episode(paths, episode_id, as_json=as_json)
+    return 0
+
+
+def _inspect_store(paths: StorePaths, *, as_json: bool) -> int:
+    zarr = ZarrStore(paths)
+    rows, damaged = [], []
+    for one in zarr.episode_ids():
+        try:
+            rows.append(_row(zarr, one))
+        except CorruptEpisodeError as error:
+            damaged.append(str(error))
+    if as_json:
+        echo(json.dumps({"episodes": rows, "damaged": damaged}, sort_keys=True))
+    elif not rows and not damaged:
+        echo(f"no episodes yet. Add some with `egodata ingest RAW --vendor V --store {paths.root}`.")
+    else:
+        if rows:
+            print_table(f"Episodes of {paths.root}", tuple(rows[0]), [tuple(row.values()) for row in rows])
+        echo(f"{len(rows)} episodes, {sum(row['frames'] for row in rows)} frames")
+        for message in damaged:
+            echo(message)
+    return 1 if damaged else 0
+
+
+def _row(zarr: ZarrStore, one: str) -> dict[str, Any]:
+    version, reader = zarr.find_version(one), zarr.open(one)
+    meta = reader.meta
+    found = {
+        "episode": one,
+        "vendor": meta.vendor,
+        "task": meta.task_name,
+        "operator": meta.operator,
+        "frames": meta.total_frames,
+        "fps": round(float(meta.fps), 3),
+        "cameras": ", ".join(meta.cameras),
+        "annotations": ", ".join(reader.annotation_keys),
+        "KB": _size_bytes(version.group) // 1024,
+        "version": version.folder.name,
+    }
+    reader.close()
+    return found
+>>>>>>> main
 
 
 def _inspect_episode(episodes: EpisodeStore, episode_id: str, *, as_json: bool) -> None:

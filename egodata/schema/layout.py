@@ -104,8 +104,10 @@ def open_root(root: Path | str, *, create: bool = False) -> StorePaths:
             raise NotFoundError(f"store {root}: no store.json there. Make one with `egodata ingest RAW --vendor V --store {root}`.")
         _create(paths, marker)
     try:
-        found = json.loads(marker.read_text())
-    except json.JSONDecodeError as error:
+        found = json.loads(marker.read_text("utf-8"))
+        if not isinstance(found, dict) or not isinstance(found.get("store_schema", 0), int):
+            raise ValueError("expected an object with a whole number store_schema")
+    except (ValueError, RecursionError) as error:
         raise InputError(f"store {root}: store.json is not JSON ({error}). Restore it from a backup or remove it.") from error
     if found.get("store_schema", 0) > STORE_SCHEMA:
         raise InputError(

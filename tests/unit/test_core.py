@@ -30,9 +30,10 @@ def test_a_newer_or_broken_store_is_refused(tmp_path):
     marker.write_text(json.dumps({"store_schema": 99}))
     with pytest.raises(InputError, match="written by schema 99, this egodata reads up to 1. Upgrade egodata."):
         open_root(tmp_path)
-    marker.write_text("{")
-    with pytest.raises(InputError, match="store.json is not JSON"):
-        open_root(tmp_path)
+    for broken in (b"{", b"[]", b"5", b'{"store_schema": "1"}', b"\xff"):
+        marker.write_bytes(broken)
+        with pytest.raises(InputError, match="store.json is not JSON"):
+            open_root(tmp_path)
 
 
 def test_a_folder_that_cannot_be_written_is_said_at_once(tmp_path):

@@ -10,13 +10,14 @@ import pytest
 import torch
 import yaml
 
-from egodata.errors import ConfigError, ConflictError, GateError, NotFoundError, RecipeError, SchemaError
+from egodata.errors import ConfigError, ConflictError, GateError, InputError, NotFoundError, RecipeError, SchemaError
 from egodata.schema.layout import open_root
 from egotrain.build import fit
 from egotrain.checkpoint import find_checkpoint, load_checkpoint
 from egotrain.compose import compose_evaluate
 from egotrain.data import TrainStream
 from egotrain.evaluate import evaluate
+from egotrain.runs import check_same
 
 CURVE = ("loss", "learning_rate")
 
@@ -125,6 +126,16 @@ def test_a_run_that_stopped_while_it_was_scored_needs_no_more_steps(done, config
 def test_a_loss_that_is_not_a_number_stops_the_run(config):
     with pytest.raises(ConfigError, match=r"step \d: the loss is (nan|inf). Lower optim.learning_rate"):
         fit(config("optim.learning_rate=1e30", "optim.warmup_steps=0", "optim.clip_norm=0"))
+
+
+@pytest.mark.parametrize(("name", "text"), [("config.yaml", "["), ("config.yaml", "- 1"), ("dataset.json", "{"), ("dataset.json", None)])
+def test_a_run_that_cannot_be_read_is_not_taken_for_ones_own(done, tmp_path, name, text):
+    config, run, _ = done
+    folder = tmp_path / "broken"
+    shutil.copytree(run.path, folder)
+    (folder / name).unlink() if text is None else (folder / name).write_text(text)
+    with pytest.raises(InputError, match=r"run broken: its config.yaml or dataset.json cannot be read .*choose another run name"):
+        check_same(folder, config, manifest=None)
 
 
 def test_a_finished_run_is_reported_and_nothing_is_done(done):

@@ -289,6 +289,20 @@ def test_command_line_tables_name_what_was_set_aside(raw, bench):
     assert IDS[1] in result.output and "video-unreadable" in result.output and "report: " in result.output
 
 
+def test_one_damaged_episode_is_named_and_built_again_alone(raw, bench, capsys):
+    bench()
+    store = str(bench.paths.root)
+    (bench.paths.episode_link(IDS[1]) / "zarr.json").write_text("[")
+    assert run(cli, ["inspect", store], program="egodata") == 1
+    out = capsys.readouterr().out
+    assert IDS[0] in out and "2 episodes, " in out and f"episode {IDS[1]}: its zarr.json cannot be read" in out
+    assert run(cli, ["verify", store], program="egodata") == 1 and "--force --only RECORDING" in capsys.readouterr().out
+    words = [str(bench.raw), "--vendor", "mecka", "--store", store, "--workers", "0", "--force", "--only", IDS[1], "--json"]
+    assert run(cli, ["ingest", *words], program="egodata") == 0
+    assert json.loads(capsys.readouterr().out)["counts"]["inputs"] == 1
+    assert run(cli, ["verify", store], program="egodata") == 0
+
+
 @pytest.mark.realdata
 def test_real_g1(shared_data: Path, tmp_path):
     report = ingest(shared_data / "lerobot_v21_g1", options=IngestOptions("lerobot", tmp_path / "store", dataset="g1", settings=FAST))
