@@ -57,16 +57,11 @@ def ingest(  # noqa: PLR0913  click passes one parameter per option
         dataset,
         delivery,
         config,
-<<<<<<< HEAD
         declare=declare,
         settings=PROFILES[profile],
         workers=workers,
         limit=limit,
-=======
-        workers=workers,
-        limit=limit,
         only=only or None,
->>>>>>> main
         force=force,
         fail_on=Severity[fail_on.upper()],
     )

@@ -7,17 +7,12 @@ from typing import Any
 import click
 
 from egodata.cli.console import echo, print_table
-<<<<<<< HEAD
 from egodata.cli.opened import open_episodes
 from egodata.episode import EpisodeReader, EpisodeStore
+from egodata.errors import CorruptEpisodeError
 from egodata.formats.zarr import ZarrEpisode
 from egodata.formats.zarr.versions import GROUP
 from egodata.reports.validate import validate_episode
-=======
-from egodata.episode import EpisodeReader
-from egodata.errors import CorruptEpisodeError
-from egodata.formats.zarr import ZarrStore
->>>>>>> main
 from egodata.schema.features import camera_key
 
 
@@ -25,17 +20,16 @@ from egodata.schema.features import camera_key
 @click.argument("store", type=click.Path(file_okay=False, path_type=Path))
 @click.argument("episode_id", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-<<<<<<< HEAD
-def inspect(store: Path, episode_id: str | None, as_json: bool) -> None:
+def inspect(store: Path, episode_id: str | None, as_json: bool) -> int:
     """List the episodes of STORE, or the arrays, cameras, spans, digests and findings of EPISODE_ID.
 
-    STORE may also be a folder of old <id>.zarr groups (schema v3.0, v3.1).
+    STORE may also be a folder of old <id>.zarr groups (schema v3.0, v3.1). Exit status 1 if an episode in the list cannot be opened.
     """
     episodes = open_episodes(store, "zarr")
     if episode_id is None:
-        _inspect_store(episodes, store, as_json=as_json)
-    else:
-        _inspect_episode(episodes, episode_id, as_json=as_json)
+        return _inspect_store(episodes, store, as_json=as_json)
+    _inspect_episode(episodes, episode_id, as_json=as_json)
+    return 0
 
 
 def _place(reader: EpisodeReader) -> Path:
@@ -45,70 +39,29 @@ def _place(reader: EpisodeReader) -> Path:
     return Path(getattr(reader, "group", "."))
 
 
-def _inspect_store(episodes: EpisodeStore, root: Path, *, as_json: bool) -> None:
-    rows = []
-    for one in episodes.episode_ids():
-        reader = episodes.open(one)
-        group = _place(reader)
-        meta = reader.meta
-        rows.append(
-            {
-                "episode": one,
-                "vendor": meta.vendor,
-                "task": meta.task_name,
-                "operator": meta.operator,
-                "frames": meta.total_frames,
-                "fps": round(float(meta.fps), 3),
-                "cameras": ", ".join(meta.cameras),
-                "annotations": ", ".join(reader.annotation_keys),
-                "KB": _size_bytes(group) // 1024,
-                "version": group.parent.name if group.name == GROUP else meta.schema_version,
-            }
-        )
-        reader.close()
-    if as_json:
-        echo(json.dumps({"episodes": rows}, sort_keys=True))
-    elif not rows:
-        echo(f"no episodes yet. Add some with `egodata ingest RAW --vendor V --store {root}`.")
-    else:
-        print_table(f"Episodes of {root}", tuple(rows[0]), [tuple(row.values()) for row in rows])
-        echo(f"{len(rows)} episodes, {sum(int(str(row['frames'])) for row in rows)} frames")
-=======
-def inspect(store: Path, episode_id: str | None, as_json: bool) -> int:
-    """List the episodes of STORE, or the arrays, cameras, spans and digests of EPISODE_ID.
-
-    Exit status 1 if an episode in the list cannot be opened.
-    """
-    paths = open_root(store)
-    if episode_id is None:
-        return _inspect_store(paths, as_json=as_json)
-    _inspect_episode(paths, episode_id, as_json=as_json)
-    return 0
-
-
-def _inspect_store(paths: StorePaths, *, as_json: bool) -> int:
-    zarr = ZarrStore(paths)
+def _inspect_store(episodes: EpisodeStore, root: Path, *, as_json: bool) -> int:
     rows, damaged = [], []
-    for one in zarr.episode_ids():
+    for one in episodes.episode_ids():
         try:
-            rows.append(_row(zarr, one))
+            rows.append(_row(episodes, one))
         except CorruptEpisodeError as error:
             damaged.append(str(error))
     if as_json:
         echo(json.dumps({"episodes": rows, "damaged": damaged}, sort_keys=True))
     elif not rows and not damaged:
-        echo(f"no episodes yet. Add some with `egodata ingest RAW --vendor V --store {paths.root}`.")
+        echo(f"no episodes yet. Add some with `egodata ingest RAW --vendor V --store {root}`.")
     else:
         if rows:
-            print_table(f"Episodes of {paths.root}", tuple(rows[0]), [tuple(row.values()) for row in rows])
+            print_table(f"Episodes of {root}", tuple(rows[0]), [tuple(row.values()) for row in rows])
         echo(f"{len(rows)} episodes, {sum(row['frames'] for row in rows)} frames")
         for message in damaged:
             echo(message)
     return 1 if damaged else 0
 
 
-def _row(zarr: ZarrStore, one: str) -> dict[str, Any]:
-    version, reader = zarr.find_version(one), zarr.open(one)
+def _row(episodes: EpisodeStore, one: str) -> dict[str, Any]:
+    reader = episodes.open(one)
+    group = _place(reader)
     meta = reader.meta
     found = {
         "episode": one,
@@ -119,12 +72,11 @@ def _row(zarr: ZarrStore, one: str) -> dict[str, Any]:
         "fps": round(float(meta.fps), 3),
         "cameras": ", ".join(meta.cameras),
         "annotations": ", ".join(reader.annotation_keys),
-        "KB": _size_bytes(version.group) // 1024,
-        "version": version.folder.name,
+        "KB": _size_bytes(group) // 1024,
+        "version": group.parent.name if group.name == GROUP else meta.schema_version,
     }
     reader.close()
     return found
->>>>>>> main
 
 
 def _inspect_episode(episodes: EpisodeStore, episode_id: str, *, as_json: bool) -> None:
