@@ -12,7 +12,8 @@ from egodata.errors import RecipeError, SampleError
 from egodata.formats import open_store
 from egodata.progress import Progress, silent, tracked
 from egodata.sampling.assemble import episode_samples, read_images
-from egodata.sampling.cache import NUMBERS_BYTES, EpisodeCache, Numbers
+from egodata.sampling.blocks import BlockCache
+from egodata.sampling.cache import USUAL, EpisodeCache, Keep, Numbers
 from egodata.sampling.index import HeadIndex, build_index
 from egodata.sampling.order import AUTO_BUDGET, auto_per_episode, stride_indices
 from egodata.sampling.prompts import frames_with_text
@@ -38,7 +39,7 @@ class HeadSource:
         normalisers: Mapping[str, Normaliser] | None = None,
         seed: int = 0,
         progress: Progress = silent,
-        numbers_bytes: int = NUMBERS_BYTES,
+        keep: Keep = USUAL,
     ) -> None:
         """Bind the recipe to every episode, then read their masks and build the index. `open` is the usual way in.
 
@@ -49,7 +50,7 @@ class HeadSource:
             normalisers: For ``action`` and ``proprio``; a missing one leaves the numbers as they are.
             seed: Base seed of prompts.
             progress: Told how far reading has come.
-            numbers_bytes: Cap of the episodes' numbers kept in memory.
+            keep: How much of the episodes' numbers stays in memory, and whether mapped blocks of the same store and format serve them.
 
         Raises:
             RecipeError: An episode lacks something, or two episodes have different joints.
@@ -58,7 +59,7 @@ class HeadSource:
         self.recipe = recipe
         self.seed = seed
         self.normalisers = dict(normalisers or {})
-        self._cache = EpisodeCache(opener, recipe, numbers_bytes=numbers_bytes)
+        self._cache = EpisodeCache(opener, recipe, numbers_bytes=keep.numbers_bytes, blocks=keep.blocks)
         self.layout = self._bind_all()
         masks = (self._usable(episode) for episode in tracked(self.episodes, label="index", progress=progress))
         self.index: HeadIndex = build_index(masks)
@@ -82,7 +83,8 @@ class HeadSource:
             RecipeError: The recipe does not fit an episode; found before data is read.
         """
         opener = partial(open_store, paths, format, versions=manifest.lance_versions)
-        return cls(manifest.head(head), opener, recipe=recipe, normalisers=normalisers, seed=seed)
+        keep = Keep(blocks=BlockCache(paths.cache / "blocks" / format))
+        return cls(manifest.head(head), opener, recipe=recipe, normalisers=normalisers, seed=seed, keep=keep)
 
     def _bind_all(self) -> Layout:
         layouts = [bind(self.recipe, self._cache.reader(episode).meta) for episode in self.episodes]

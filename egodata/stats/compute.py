@@ -12,6 +12,7 @@ from egodata.errors import GateError
 from egodata.formats import open_store
 from egodata.progress import Progress, silent
 from egodata.sampling import HeadSource, Recipe
+from egodata.sampling.cache import Keep
 from egodata.schema.canonical import json_digest
 from egodata.schema.layout import StorePaths, write_atomic
 from egodata.stats.norm import FeatureStats, NormStats
@@ -88,7 +89,7 @@ def open_rows(
         RecipeError: The recipe does not fit an episode.
     """
     store = _rows(paths, manifest, recipe, format=format)
-    return HeadSource(manifest.head(head), store, recipe=recipe.numbers_only, progress=progress, numbers_bytes=NUMBERS_BYTES)
+    return HeadSource(manifest.head(head), store, recipe=recipe.numbers_only, progress=progress, keep=Keep(NUMBERS_BYTES))
 
 
 def _rows(paths: StorePaths, manifest: Manifest, recipe: Recipe, *, format: str) -> PartialStore:

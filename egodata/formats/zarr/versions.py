@@ -18,11 +18,12 @@ from filelock import FileLock, Timeout
 
 from egodata.errors import ConflictError, CorruptEpisodeError, EpisodeNotFoundError, SchemaError
 from egodata.schema.canonical import canonical_json
-from egodata.schema.ids import case_collisions
+from egodata.schema.ids import case_collisions, check_episode_id
 from egodata.schema.layout import CONTENT_PREFIX, StorePaths
 
 LOCK_TIMEOUT_S = 3600.0
-GROUP, INTEGRITY, BUILD = "episode.zarr", "integrity.json", ".build"
+GROUP, INTEGRITY, BUILD, DOOMED = "episode.zarr", "integrity.json", ".build", ".removed"
+ZARR, SUFFIX = "zarr", ".zarr"
 _NAME = re.compile(r"([0-9a-f]{16})-([1-9][0-9]*)")
 _READ_BYTES = 1 << 20
 
@@ -81,19 +82,21 @@ def current_version(paths: StorePaths, episode_id: str) -> Version:
         EpisodeNotFoundError: No such episode.
         CorruptEpisodeError: The link points at nothing, or is not a link of this format.
     """
-    link = paths.episode_link(episode_id)
+    root = os.path.join(paths.root, ZARR)  # text, not Path: half of the time that opening an episode takes
+    link = os.path.join(root, f"{check_episode_id(episode_id)}{SUFFIX}")
     try:
-        target = Path(os.readlink(link))
+        target = os.readlink(link)
     except FileNotFoundError as error:
         raise EpisodeNotFoundError(f"episode {episode_id}: not in {paths.zarr}. See `egodata inspect {paths.root}`.") from error
     except OSError as error:
         raise CorruptEpisodeError(
-            f"episode {episode_id}: {link.name} is no link ({error.strerror}). Old stores need a migration."
+            f"episode {episode_id}: {episode_id}{SUFFIX} is no link ({error.strerror}). Old stores need a migration."
         ) from error
-    match = _NAME.fullmatch(target.parent.name)
-    if match is None or not (link.parent / target).is_dir():
+    version = os.path.dirname(target)
+    match = _NAME.fullmatch(os.path.basename(version))
+    if match is None or not os.path.isdir(os.path.join(root, target)):
         raise CorruptEpisodeError(f"episode {episode_id}: its link points at {target}, which is not there. Rebuild the episode.")
-    return Version(link.parent / target.parent, match[1], int(match[2]))
+    return Version(Path(root, version), match[1], int(match[2]))
 
 
 def read_integrity(version: Version) -> Integrity:
@@ -128,7 +131,7 @@ def episode_lock(paths: StorePaths, episode_id: str, *, timeout_s: float = LOCK_
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(str(folder / ".lock"), timeout=timeout_s, mode=0o666):
-            _remove_leftovers(paths, episode_id, folder)
+            remove_leftovers(paths, episode_id)
             yield folder
     except Timeout as error:
         raise ConflictError(
@@ -149,9 +152,10 @@ def _link_temporary(paths: StorePaths, episode_id: str) -> Path:
     return paths.zarr / f".{episode_id}.zarr.link"
 
 
-def _remove_leftovers(paths: StorePaths, episode_id: str, folder: Path) -> list[str]:
-    removed = []
-    for path in (folder / BUILD, _link_temporary(paths, episode_id)):
+def remove_leftovers(paths: StorePaths, episode_id: str) -> list[str]:
+    """Remove what killed writers left of an episode and return the names. The lock is held."""
+    folder, removed = paths.episode_versions(episode_id), []
+    for path in (folder / BUILD, folder / DOOMED, _link_temporary(paths, episode_id)):
         if path.is_symlink() or path.exists():
             removed.append(path.name)
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
@@ -170,7 +174,7 @@ def clean_leftovers(paths: StorePaths, episode_id: str) -> list[str]:
         raise EpisodeNotFoundError(f"episode {episode_id}: nothing of it in {paths.zarr}.")
     try:
         with FileLock(str(folder / ".lock"), timeout=0, mode=0o666):
-            return _remove_leftovers(paths, episode_id, folder)
+            return remove_leftovers(paths, episode_id)
     except Timeout as error:
         raise ConflictError(f"episode {episode_id}: another process is writing it. Wait for it or end it.") from error
 
