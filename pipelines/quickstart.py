@@ -137,6 +137,7 @@ class _Chain:
 
     def recordings(self, delivery: Delivery) -> list[str]:
         """Register the delivery, observe it, and return its recordings."""
+        delivery.discover()  # what is no delivery is refused before the store watches it
         register(self.paths, delivery)
         instance = self.launch.instance
         found, events = raw_observations(self.paths, latest_observed(instance, RAW_EPISODE), limit=1_000_000)
