@@ -59,6 +59,14 @@ def test_what_is_no_delivery_is_not_registered_by_the_quickstart(tmp_path: Path,
     assert deliveries(open_root(store)) == []
 
 
+@pytest.mark.parametrize("word", ["rule", "recipe", "experiment"])
+def test_an_unknown_name_is_said_before_any_work(tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str) -> None:
+    store = tmp_path / "store"
+    assert run(cli, ["quickstart", "--raw", str(tmp_path), "--store", str(store), f"--{word}", "sinthetic"], program="egopipe") == 2
+    assert "sinthetic: not shipped; " in capsys.readouterr().err
+    assert not store.exists()
+
+
 def test_a_recording_that_no_delivery_holds_is_named(paths: StorePaths, tmp_path: Path) -> None:
     register(paths, delivery(tmp_path / "monday", episodes=1))
     with pytest.raises(InputError, match="recording zz: no registered delivery holds it; known: "):
