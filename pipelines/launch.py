@@ -9,7 +9,7 @@ import dagster as dg
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
 from egodata.cli.console import ConsoleProgress
-from egodata.errors import EgodataError
+from egodata.errors import EgodataError, GateError
 from pipelines.definitions import defs
 from pipelines.partitions import contiguous_ranges
 from pipelines.progress import shown_on
@@ -39,12 +39,15 @@ class Launcher:
         """Materialise one asset or one of its partitions.
 
         Raises:
-            RunFailedError: The run failed; the message holds the reason that the asset gave.
+            GateError: The asset refused for what the data is: a failed gate or verdict.
+            RunFailedError: The run failed otherwise; the message holds the reason that the asset gave.
         """
         ops = {} if config is None else {"ops": {key.to_python_identifier(): {"config": dict(config)}}}
         result = self._execute(key, partition_key=partition, run_config={**QUIET, **ops})
         if not result.success:
-            raise RunFailedError(f"{key.to_user_string()}{'' if partition is None else f' {partition}'}: {_reason(result)}")
+            kind, reason = _reason(result)
+            message = f"{key.to_user_string()}{'' if partition is None else f' {partition}'}: {reason}"
+            raise GateError(message) if kind == GateError.__name__ else RunFailedError(message)
 
     def partitions(self, key: dg.AssetKey, definition: dg.DynamicPartitionsDefinition, *, keys: Iterable[str]) -> int:
         """Materialise partitions, a run per contiguous range; failed ones stay failed in the instance and later stages go on.
@@ -65,14 +68,15 @@ class Launcher:
             return self._job.execute_in_process(instance=self.instance, asset_selection=[key], raise_on_error=False, **options)
 
 
-def _reason(result: dg.ExecuteInProcessResult) -> str:
+def _reason(result: dg.ExecuteInProcessResult) -> tuple[str, str]:
+    """Return the class name and the message of what made the run fail."""
     for event in result.all_events:
         if event.is_step_failure:
             error = event.step_failure_data.error
             user = event.step_failure_data.user_failure_data
             if user is not None and user.description:
-                return user.description
+                return GateError.__name__, user.description
             if error is not None:
                 cause = error.cause or error
-                return CLASS.sub("", cause.message.strip().splitlines()[0])
-    return "the run failed; see it in the UI"
+                return cause.cls_name or "", CLASS.sub("", cause.message.strip().splitlines()[0])
+    return "", "the run failed; see it in the UI"

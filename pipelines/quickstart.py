@@ -62,7 +62,6 @@ class Plan:
         experiment: Training experiment.
         overrides: Further words for `egotrain fit`.
         episodes: Size of the synthetic delivery.
-        workers: Ingest processes.
     """
 
     raw: Path | None
@@ -73,7 +72,6 @@ class Plan:
     experiment: str
     overrides: tuple[str, ...] = ()
     episodes: int = 24
-    workers: int = 2
 
     @classmethod
     def resolve(cls, **given: Any) -> "Plan":
@@ -101,7 +99,6 @@ class Plan:
             experiment=given["experiment"] or fallback.experiment,
             overrides=(*BRIEF, f"trainer.max_steps={given['steps']}", *given["overrides"]),
             episodes=given["episodes"],
-            workers=given["workers"],
         )
 
     @property

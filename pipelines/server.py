@@ -11,7 +11,7 @@ from types import FrameType
 from filelock import FileLock, Timeout
 
 from egodata.errors import ConflictError
-from egodata.schema.layout import StorePaths
+from egodata.schema.layout import StorePaths, require_writable
 from pipelines.instance import prepare_home
 from pipelines.resources import STORE_VARIABLE
 
@@ -51,7 +51,9 @@ def serve(paths: StorePaths, *, port: int, ready: Callable[[str], None]) -> int:
 
     Raises:
         ConflictError: The port is in use, or another `egopipe up` runs on this home.
+        InputError: The store cannot be written to, so Dagster could keep nothing.
     """
+    require_writable(paths)
     prepare_home(paths)
     lock = FileLock(paths.dagster / ".up.lock")
     try:

@@ -12,6 +12,7 @@ import dagster as dg
 import pytest
 
 from egodata.catalog import freeze, load_rule
+from egodata.errors import GateError
 from egodata.formats.lance import build_lance
 from egodata.parity import check_parity
 from egodata.schema.layout import StorePaths, open_root
@@ -21,7 +22,7 @@ from pipelines.assets.training import TRAINING_RUN
 from pipelines.definitions import defs
 from pipelines.deliveries import Delivery, register
 from pipelines.instance import open_instance
-from pipelines.launch import Launcher, RunFailedError
+from pipelines.launch import Launcher
 from pipelines.partitions import RECORDINGS
 from pipelines.resources import STORE_VARIABLE, StoreResource
 from pipelines.sensors import discovery
@@ -122,7 +123,7 @@ def test_training_is_not_started_on_a_dataset_without_loader_parity(
     rule.write_text("name: mine\nheads: [train, seen]\nvalid_ratio: 0.34\nwhere: {vendor: mecka}\n")
     frozen = freeze(paths, load_rule(str(rule)))
     config = {"run": "r", "experiment": "synthetic", "dataset": frozen.manifest.ref, "recipe": "human_wrist6d"}
-    with pytest.raises(RunFailedError, match=r"loader parity under recipe human_wrist6d was never checked.*training was not started"):
+    with pytest.raises(GateError, match=r"loader parity under recipe human_wrist6d was never checked.*training was not started"):
         launcher.asset(TRAINING_RUN, config=config)
     assert not (paths.runs / "r").exists()
 
@@ -135,7 +136,7 @@ def test_a_freeze_waits_for_content_parity(paths: StorePaths, instance: dg.Dagst
     assert launcher.partitions(EPISODE_ZARR, RECORDINGS, keys=ids) == 0
     build_lance(paths)
     instance.add_dynamic_partitions("datasets", ["synthetic--v1"])
-    with pytest.raises(RunFailedError, match="8 of 8 episodes did not pass content parity"):
+    with pytest.raises(GateError, match="8 of 8 episodes did not pass content parity"):
         launcher.asset(dg.AssetKey("dataset"), partition="synthetic--v1")
     assert check_parity(paths).passed
     launcher.asset(dg.AssetKey("dataset"), partition="synthetic--v1")

@@ -21,7 +21,7 @@ ASSETS = (
     "parity_report",
     "training_run",
 )
-SMALL = ("--steps", "3", "--set", "evaluation.samples_per_head=8", "--set", "data.batch_size=8", "--workers", "2")
+SMALL = ("--steps", "3", "--set", "evaluation.samples_per_head=8", "--set", "data.batch_size=8")
 
 
 def quickstart(store: Path, *options: str) -> subprocess.CompletedProcess[str]:
