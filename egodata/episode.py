@@ -4,7 +4,7 @@ A *draft* is an episode before storage: numbers in memory, video still in the ve
 An `EpisodeReader` is an episode in a store, the same on every format.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -229,6 +229,52 @@ class VideoSource:
     rows: NDArray[np.int64]
     size: tuple[int, int]
 
+    @property
+    def frames(self) -> int:
+        """Frames of the episode."""
+        return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSource:
+    """A camera stream whose frames are made one after the other, such as decoded JPEG images.
+
+    Attributes:
+        make: Starts over each time it is called; gives (H, W, 3) uint8 RGB of one even size.
+        frames: How many it gives.
+        size: (width, height) in pixels.
+    """
+
+    make: Callable[[], Iterator[NDArray[np.uint8]]]
+    frames: int
+    size: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVideo:
+    """A camera stream that is in the stored form already: its elements are copied, nothing is encoded again.
+
+    Attributes:
+        info: What is stored.
+        elements: Starts over each time it is called; gives `info.chunks` mp4 elements.
+    """
+
+    info: VideoInfo
+    elements: Callable[[], Iterator[bytes]]
+
+    @property
+    def frames(self) -> int:
+        """Frames of the episode."""
+        return self.info.frames
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(width, height) in pixels."""
+        return self.info.width, self.info.height
+
+
+CameraSource = VideoSource | FrameSource | StoredVideo
+
 
 @dataclass(frozen=True, slots=True)
 class EpisodeDraft:
@@ -245,7 +291,7 @@ class EpisodeDraft:
 
     meta: EpisodeMeta
     arrays: Mapping[str, NDArray[Any]]
-    videos: Mapping[str, VideoSource]
+    videos: Mapping[str, CameraSource]
     annotations: Annotations
     calibration: Calibration | None
     findings: tuple[Finding, ...] = ()

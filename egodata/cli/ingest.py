@@ -9,18 +9,23 @@ import click
 from egodata.cli.console import ConsoleProgress, echo, print_table
 from egodata.findings import Severity
 from egodata.ingest import IngestOptions, IngestReport, ingest as run_ingest
-from egodata.vendors import VENDORS
+from egodata.ingest.sources import SOURCES
+from egodata.video import DEFAULT_SETTINGS, PROFILES
 
 SHOWN = 20
 
 
 @click.command()
 @click.argument("raw", type=click.Path(path_type=Path))
-@click.option("--vendor", required=True, help=f"Whose layout the delivery is in: {', '.join(sorted(VENDORS))}.")
+@click.option("--vendor", required=True, help=f"Whose layout the delivery is in: {', '.join(SOURCES)}.")
 @click.option("--store", type=click.Path(path_type=Path), default=Path("store"), show_default=True, help="Root folder of the store.")
 @click.option("--dataset", help="Goes into ids where the vendor's are not unique. Default: the folder's name.")
 @click.option("--delivery", help="Name of this batch. Default: the folder's name.")
 @click.option("--config", help="Vendor config: a shipped name, or a path ending in .yaml.")
+@click.option("--declare", help="Hand frame of older stores that carry none: anat-v1 or mirror-left-v1.")
+@click.option(
+    "--profile", type=click.Choice(list(PROFILES)), default=DEFAULT_SETTINGS.profile, show_default=True, help="How video is encoded."
+)
 @click.option("--workers", type=click.IntRange(0), help="Processes. Default: 2, or 1 on one core.")
 @click.option("--limit", type=click.IntRange(1), help="Only the first N recordings by id.")
 @click.option("--force", is_flag=True, help="Build again what did not change.")
@@ -35,6 +40,8 @@ def ingest(  # noqa: PLR0913  click passes one parameter per option
     dataset: str | None,
     delivery: str | None,
     config: str | None,
+    declare: str | None,
+    profile: str,
     workers: int | None,
     limit: int | None,
     force: bool,
@@ -43,7 +50,17 @@ def ingest(  # noqa: PLR0913  click passes one parameter per option
 ) -> int:
     """Turn the delivery RAW into published episodes. What did not change is skipped; what cannot be built is set aside."""
     options = IngestOptions(
-        vendor, store, dataset, delivery, config, workers=workers, limit=limit, force=force, fail_on=Severity[fail_on.upper()]
+        vendor,
+        store,
+        dataset,
+        delivery,
+        config,
+        declare=declare,
+        settings=PROFILES[profile],
+        workers=workers,
+        limit=limit,
+        force=force,
+        fail_on=Severity[fail_on.upper()],
     )
     with ConsoleProgress() as progress:
         report = run_ingest(raw, options=options, progress=progress)

@@ -9,9 +9,9 @@ from egodata.formats.zarr import attach_annotations, attach_calibration
 from egodata.ingest.build import published_content
 from egodata.ingest.observe import vendor_options
 from egodata.ingest.options import IngestOptions
+from egodata.ingest.sources import get_source
 from egodata.names import nearest
 from egodata.schema.layout import StorePaths
-from egodata.vendors import get_vendor
 
 ATTACHABLE = ("annotations", "calibration")
 
@@ -54,8 +54,8 @@ def attach_from_raw(paths: StorePaths, raw: Path, *, recording: str, part: str, 
     """
     if part not in ATTACHABLE:
         raise InputError(f"part {part!r}: expected one of {', '.join(ATTACHABLE)}")
-    vendor = get_vendor(options.vendor)
-    filled = vendor_options(raw, dataset=options.dataset, delivery=options.delivery, config=options.config)
+    vendor = get_source(options.vendor)
+    filled = vendor_options(raw, dataset=options.dataset, delivery=options.delivery, config=options.config, declare=options.declare)
     by_id = {ref.id: ref for ref in vendor.discover(raw.resolve(), filled).recordings}
     if recording not in by_id:
         raise NotFoundError(f"recording {recording}: not in delivery {raw}; {nearest(recording, by_id)}")

@@ -12,10 +12,11 @@ from egodata.formats.zarr import ZarrStore, attach_annotations, attach_calibrati
 from egodata.ingest.digests import RawDigests, raw_digest
 from egodata.ingest.ledger import LedgerEntry, clear_quarantine, findings_from_json, read_entry, write_entry, write_quarantine
 from egodata.ingest.report import ATTACHED, BUILT, SET_ASIDE, SKIPPED, Outcome
+from egodata.ingest.sources import get_source
 from egodata.schema.canonical import json_digest
 from egodata.schema.digests import EpisodeDigests
 from egodata.schema.layout import StorePaths
-from egodata.vendors import RecordingRef, SetAside, VendorOptions, get_vendor
+from egodata.vendors import RecordingRef, SetAside, VendorOptions
 from egodata.video import EncodeSettings
 
 
@@ -43,7 +44,7 @@ class Job:
 
 def converter(ref: RecordingRef) -> str:
     """Return vendor and converter version, such as ``mecka/1``."""
-    return f"{ref.vendor}/{get_vendor(ref.vendor).version}"
+    return f"{ref.vendor}/{get_source(ref.vendor).version}"
 
 
 def look(ref: RecordingRef, job: Job) -> tuple[Outcome | None, RawDigests | None]:
@@ -121,7 +122,7 @@ def _treat(ref: RecordingRef, job: Job, raw: RawDigests) -> Outcome:
     if (skipped := _skip(ref, job, raw)) is not None:
         return skipped
     entry = None if job.force else read_entry(job.paths, ref.id)
-    drafts = get_vendor(ref.vendor).read(ref, job.options)
+    drafts = get_source(ref.vendor).read(ref, job.options)
     findings = (*drafts.findings, *(finding for draft in drafts.episodes for finding in draft.findings))
     if any(finding.severity is Severity.ERROR for finding in findings):
         raise SetAside(findings)
@@ -168,7 +169,7 @@ def _record(ref: RecordingRef, job: Job, raw: RawDigests, *, contents: Mapping[s
 def _stamped(draft: EpisodeDraft, ref: RecordingRef, job: Job, raw: RawDigests) -> EpisodeDraft:
     """Add what only ingest knows: where the bytes came from, and by what they were converted."""
     source = {"uri": ref.root.as_uri(), "raw": raw.raw, "parts": dict(raw.parts)}
-    vendor = get_vendor(ref.vendor)
+    vendor = get_source(ref.vendor)
     processing = {"converter": vendor.name, "version": vendor.version, "settings": dict(job.vendor_settings)}
     meta = replace(draft.meta, provenance={**draft.meta.provenance, "source": source}, processing={**draft.meta.processing, **processing})
     return replace(draft, meta=meta)

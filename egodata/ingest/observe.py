@@ -5,11 +5,14 @@ from pathlib import Path
 
 from egodata.errors import InputError
 from egodata.ingest.digests import observed_version
+from egodata.ingest.sources import get_source
 from egodata.schema.ids import check_dataset_name
-from egodata.vendors import Discovery, VendorOptions, get_vendor
+from egodata.vendors import Discovery, VendorOptions
 
 
-def vendor_options(raw: Path, *, dataset: str | None = None, delivery: str | None = None, config: str | None = None) -> VendorOptions:
+def vendor_options(
+    raw: Path, *, dataset: str | None = None, delivery: str | None = None, config: str | None = None, declare: str | None = None
+) -> VendorOptions:
     """Fill in the defaults: dataset and delivery are called like the delivery's folder.
 
     Raises:
@@ -23,6 +26,7 @@ def vendor_options(raw: Path, *, dataset: str | None = None, delivery: str | Non
         check_dataset_name(dataset or folder, "--dataset (default: the folder's name)"),
         check_dataset_name(delivery or folder, "--delivery (default: the folder's name)"),
         config,
+        declare,
     )
 
 
@@ -41,7 +45,7 @@ def discover(raw: Path, vendor: str, *, dataset: str | None = None, delivery: st
         NotFoundError: No such vendor.
     """
     options = vendor_options(raw, dataset=dataset, delivery=delivery, config=config)
-    return get_vendor(vendor).discover(raw.resolve(), options)
+    return get_source(vendor).discover(raw.resolve(), options)
 
 
 def observe(discovery: Discovery, *, only: Collection[str] | None = None) -> dict[str, str]:

@@ -22,6 +22,7 @@ class IngestOptions:
         only: Treat only these recording ids.
         force: Build again what did not change.
         settings: Encoder settings.
+        declare: Hand frame convention of older stores that carry none: ``anat-v1`` or ``mirror-left-v1``.
         fail_on: Severity from which a finding makes the status 1.
     """
 
@@ -35,4 +36,5 @@ class IngestOptions:
     only: tuple[str, ...] | None = None
     force: bool = False
     settings: EncodeSettings = DEFAULT_SETTINGS
+    declare: str | None = None
     fail_on: Severity = Severity.ERROR

@@ -22,10 +22,11 @@ from egodata.ingest.ledger import known_recordings, read_entry
 from egodata.ingest.observe import vendor_options
 from egodata.ingest.options import IngestOptions
 from egodata.ingest.report import IngestReport, Outcome, write_report
+from egodata.ingest.sources import get_source
 from egodata.names import nearest
 from egodata.progress import Progress, silent
 from egodata.schema.layout import StorePaths, open_root, require_writable
-from egodata.vendors import Discovery, RecordingRef, Refused, get_vendor
+from egodata.vendors import Discovery, RecordingRef, Refused
 
 LABEL = "ingest"
 _Pending = tuple[RecordingRef, RawDigests | None]
@@ -52,8 +53,8 @@ def ingest(
         InputError: The store cannot be written to, or RAW is not such a delivery.
         NotFoundError: No such vendor, config or recording.
     """
-    vendor = get_vendor(options.vendor)
-    filled = vendor_options(raw, dataset=options.dataset, delivery=options.delivery, config=options.config)
+    vendor = get_source(options.vendor)
+    filled = vendor_options(raw, dataset=options.dataset, delivery=options.delivery, config=options.config, declare=options.declare)
     settings = vendor.settings(filled)
     discovery = vendor.discover(raw.resolve(), filled)
     paths = open_root(options.store, create=True)

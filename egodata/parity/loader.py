@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from egodata.catalog.manifest import Manifest
 from egodata.errors import CorruptEpisodeError, EpisodeNotFoundError, FeatureNotFoundError, SampleError
 from egodata.findings import Finding, Severity
+from egodata.formats import open_store
 from egodata.parity.compare import compare_arrays
 from egodata.parity.report import Difference, Outcome, ParityConfig, largest, merged
 from egodata.progress import Progress
@@ -47,7 +49,8 @@ def compare_head(
         opened: list[HeadSource] = []
         for name in ("zarr", "lance"):
             try:
-                source = HeadSource.open(paths, manifest, head=head, recipe=recipe, format=name, seed=config.seed)
+                opener = partial(open_store, paths, name, versions=manifest.lance_versions)
+                source = HeadSource(manifest.head(head), opener, recipe=recipe, seed=config.seed)  # no cached blocks: the stores themselves
             except (CorruptEpisodeError, EpisodeNotFoundError, FeatureNotFoundError) as error:
                 return Outcome({"heads": 1}, (_unopened(manifest, head, str(error)),))
             opened.append(stack.enter_context(closing(source)))

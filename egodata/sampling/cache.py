@@ -1,11 +1,11 @@
 """Episodes that this process has open: readers, and their numbers in a byte-capped cache keyed by content.
 
 The cache sits above `EpisodeReader`, so it serves both formats. Each source has its own: shared between formats
-it would compare a thing with itself.
+it would compare a thing with itself. Whole-episode numbers come from memory-mapped blocks (`blocks.py`) where a source has them.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 
 from egodata.catalog.manifest import HeadEpisode
 from egodata.episode import EpisodeReader, EpisodeStore
+from egodata.sampling.blocks import BlockCache
 from egodata.sampling.prompts import Roles
 from egodata.sampling.recipe import Recipe, bind
 from egodata.sampling.tracks import Tracks, prepare
 from egodata.schema.features import camera_key, resolve_embodiment, valid_key
+
+Rows = Callable[[Sequence[str], Sequence[tuple[int, int]]], dict[str, NDArray[Any]]]
 
 NUMBERS_BYTES = 256 * 2**20
 OPEN_READERS = 128
@@ -43,15 +46,20 @@ class Numbers:
     embodiment: str
 
 
-def read_numbers(reader: EpisodeReader, recipe: Recipe) -> Numbers:
+def read_numbers(reader: EpisodeReader, recipe: Recipe, *, rows: Rows | None = None) -> Numbers:
     """Read all that a recipe needs of an episode but images, in one call per kind.
+
+    Args:
+        reader: The episode.
+        recipe: What is needed.
+        rows: Where rows come from instead of the reader: a block of the same content.
 
     Raises:
         RecipeError: The episode lacks something; found before data is read.
     """
     meta = reader.meta
     layout = bind(recipe, meta)
-    arrays = reader.rows(layout.keys, [(0, meta.total_frames)] * len(layout.keys))
+    arrays = (rows or reader.rows)(layout.keys, [(0, meta.total_frames)] * len(layout.keys))
     present = set(reader.annotation_keys)
     wanted = [*recipe.prompt_roles, *([recipe.span_cutoff] if recipe.span_cutoff else [])]
     spans = {key: reader.spans(key) if key in present else None for key in wanted}
@@ -63,14 +71,18 @@ def read_numbers(reader: EpisodeReader, recipe: Recipe) -> Numbers:
 class EpisodeCache:
     """Open readers and numbers of one process. A pickled copy starts empty and opens again where it is used."""
 
-    def __init__(self, opener: Callable[[], EpisodeStore], recipe: Recipe, *, numbers_bytes: int = NUMBERS_BYTES) -> None:
+    def __init__(
+        self, opener: Callable[[], EpisodeStore], recipe: Recipe, *, numbers_bytes: int = NUMBERS_BYTES, blocks: BlockCache | None = None
+    ) -> None:
         """Remember how to open a store; nothing is opened yet.
 
         Args:
             opener: Opens the store; picklable.
             recipe: What numbers to read.
             numbers_bytes: Cap of the kept numbers; the last used ones stay.
+            blocks: Memory-mapped numbers shared by processes; None reads the store.
         """
+        self._blocks = blocks
         self._opener = opener
         self._recipe = recipe
         self._cap = numbers_bytes
@@ -83,7 +95,7 @@ class EpisodeCache:
         self._held_bytes = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_opener": self._opener, "_recipe": self._recipe, "_cap": self._cap}
+        return {"_opener": self._opener, "_recipe": self._recipe, "_cap": self._cap, "_blocks": self._blocks}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -116,7 +128,9 @@ class EpisodeCache:
         if episode.content in self._numbers:
             self._numbers.move_to_end(episode.content)
             return self._numbers[episode.content]
-        found = read_numbers(self.reader(episode), self._recipe)
+        reader = self.reader(episode)
+        rows = None if self._blocks is None else self._blocks.block(reader, content=episode.content).rows
+        found = read_numbers(reader, self._recipe, rows=rows)
         self._numbers[episode.content] = found
         self._held_bytes += found.tracks.size_bytes
         while self._held_bytes > self._cap and len(self._numbers) > 1:

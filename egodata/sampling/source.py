@@ -12,6 +12,7 @@ from egodata.errors import RecipeError, SampleError
 from egodata.formats import open_store
 from egodata.progress import Progress, silent, tracked
 from egodata.sampling.assemble import episode_samples, read_images
+from egodata.sampling.blocks import BlockCache
 from egodata.sampling.cache import EpisodeCache, Numbers
 from egodata.sampling.index import HeadIndex, build_index
 from egodata.sampling.order import AUTO_BUDGET, auto_per_episode, stride_indices
@@ -35,6 +36,7 @@ class HeadSource:
         normalisers: Mapping[str, Normaliser] | None = None,
         seed: int = 0,
         progress: Progress = silent,
+        blocks: BlockCache | None = None,
     ) -> None:
         """Bind the recipe to every episode, then read their masks and build the index. `open` is the usual way in.
 
@@ -45,6 +47,7 @@ class HeadSource:
             normalisers: For ``action`` and ``proprio``; a missing one leaves the numbers as they are.
             seed: Base seed of prompts.
             progress: Told how far reading has come.
+            blocks: Memory-mapped numbers of the same store and format; None reads the store itself.
 
         Raises:
             RecipeError: An episode lacks something, or two episodes have different joints.
@@ -53,7 +56,7 @@ class HeadSource:
         self.recipe = recipe
         self.seed = seed
         self.normalisers = dict(normalisers or {})
-        self._cache = EpisodeCache(opener, recipe)
+        self._cache = EpisodeCache(opener, recipe, blocks=blocks)
         self.layout = self._bind_all()
         masks = (self._usable(episode) for episode in tracked(self.episodes, label="index", progress=progress))
         self.index: HeadIndex = build_index(masks)
@@ -77,7 +80,8 @@ class HeadSource:
             RecipeError: The recipe does not fit an episode; found before data is read.
         """
         opener = partial(open_store, paths, format, versions=manifest.lance_versions)
-        return cls(manifest.head(head), opener, recipe=recipe, normalisers=normalisers, seed=seed)
+        blocks = BlockCache(paths.cache / "blocks" / format)
+        return cls(manifest.head(head), opener, recipe=recipe, normalisers=normalisers, seed=seed, blocks=blocks)
 
     def _bind_all(self) -> Layout:
         layouts = [bind(self.recipe, self._cache.reader(episode).meta) for episode in self.episodes]

@@ -38,11 +38,13 @@ class VendorOptions:
         dataset: Name that goes into ids where the vendor's are not unique.
         delivery: Name of this batch.
         config: Shipped vendor config by name, or a path to one's own; None takes the vendor's name.
+        declare: Hand frame convention of older stores that carry none.
     """
 
     dataset: str
     delivery: str
     config: str | None = None
+    declare: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from egodata.errors import VideoError
 
 _CONTAINERS = {b"moov", b"trak", b"mdia", b"minf", b"stbl"}
 _AVC1_HEADER_BYTES = 86 - 8
+_IDR = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,11 @@ def index_chunk(data: bytes) -> ChunkIndex:
     display = np.empty_like(decode)
     display[decode] = np.arange(len(decode))
     length_bytes = (extradata[4] & 3) + 1
-    disposable = np.array([_is_disposable(data, int(o), int(o + s), length_bytes) for o, s in zip(offsets, sizes, strict=True)], np.bool_)
+    kinds = [_slice_header(data, int(o), int(o + s), length_bytes) for o, s in zip(offsets, sizes, strict=True)]
+    disposable = np.array([header & 0x60 == 0 for header in kinds], np.bool_)
+    key &= np.array([header & 31 == _IDR for header in kinds], np.bool_)  # others have open GOPs: frames before them need the GOP before
+    if not key[0]:
+        raise VideoError("mp4 element: its first frame is no IDR frame, so it cannot be decoded on its own.")
     return ChunkIndex(offsets, sizes, key, disposable, display, decode, extradata)
 
 
@@ -134,10 +139,11 @@ def _extradata(box: bytes) -> bytes:
     raise ValueError("no avc1 entry with avcC")
 
 
-def _is_disposable(data: bytes, start: int, end: int, length_bytes: int) -> bool:
+def _slice_header(data: bytes, start: int, end: int, length_bytes: int) -> int:
+    """Return the first byte of a packet's first slice: nal_ref_idc and nal_unit_type; 0x7f where there is none."""
     while start + length_bytes < end:
         header = data[start + length_bytes]
-        if 1 <= header & 31 <= 5:
-            return header & 0x60 == 0
+        if 1 <= header & 31 <= _IDR:
+            return header
         start += length_bytes + int.from_bytes(data[start : start + length_bytes], "big")
-    return False
+    return 0x7F

@@ -59,7 +59,9 @@ class ChunkCache:
 class FrameReader:
     """Reads frames of one camera stream by index. For one thread of the process that made it."""
 
-    def __init__(self, info: VideoInfo, chunk: Callable[[int], bytes], *, where: str, cache: ChunkCache | None = None) -> None:
+    def __init__(
+        self, info: VideoInfo, chunk: Callable[[int], bytes], *, where: str, cache: ChunkCache | None = None, exact: bool = True
+    ) -> None:
         """Make a reader; nothing is read yet.
 
         Args:
@@ -67,7 +69,9 @@ class FrameReader:
             chunk: Gives a stored element by its number.
             where: Episode and camera, for error messages.
             cache: Shared by the readers of a store; None makes a small one.
+            exact: Whether an element with more frames than it should have is an error; old stores pad their last one.
         """
+        self._exact = exact
         self._info = info
         self._chunk = chunk
         self._where = where
@@ -110,6 +114,20 @@ class FrameReader:
             self._fill(number, slots[number], out)
         return out
 
+    def size(self) -> tuple[int, int]:
+        """Return (width, height) in pixels of the first frame, whatever `info` says.
+
+        Raises:
+            CorruptEpisodeError: The first element cannot be decoded.
+        """
+        data, index = self._load(0)
+        try:
+            for frame in _decode(data, index, [0]):
+                return frame.width, frame.height
+        except FFmpegError as error:
+            raise CorruptEpisodeError(f"{self._where} element 0: cannot be decoded ({error.strerror or error}).") from error
+        raise CorruptEpisodeError(f"{self._where} element 0: no frame decodes.")
+
     def close(self) -> None:
         """Let go of cached elements; using the reader again raises HandleError."""
         self._cache.drop(self._owner)
@@ -125,7 +143,7 @@ class FrameReader:
         except VideoError as error:
             raise CorruptEpisodeError(f"{self._where} element {number}: {error}") from error
         expected = min(self._info.frames_per_chunk, self._info.frames - number * self._info.frames_per_chunk)
-        if index.frames != expected:
+        if index.frames < expected or (self._exact and index.frames != expected):
             raise CorruptEpisodeError(
                 f"{self._where} element {number}: expected {expected} frames, got {index.frames}. Rebuild the episode."
             )

@@ -13,7 +13,7 @@ import numpy as np
 from zarr.core.group import Group
 
 from egodata.annotations import Annotations
-from egodata.episode import EpisodeDraft, EpisodeMeta, VideoInfo, semantic_attributes
+from egodata.episode import CameraSource, EpisodeDraft, EpisodeMeta, FrameSource, StoredVideo, VideoInfo, semantic_attributes
 from egodata.errors import CorruptEpisodeError, EpisodeNotFoundError, InputError, SchemaError
 from egodata.formats.zarr import versions as on_disk
 from egodata.formats.zarr.write import create_group, write_annotations, write_attributes, write_elements, write_numeric
@@ -21,7 +21,7 @@ from egodata.schema.digests import EpisodeDigests, calibration_digest, combined_
 from egodata.schema.features import FeatureSpec, camera_key, is_camera
 from egodata.schema.ids import ANNOTATION_PREFIX, check_feature_key
 from egodata.schema.layout import StorePaths
-from egodata.video import EncodeSettings, encode_video
+from egodata.video import EncodeSettings, encode_frames, encode_video
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
@@ -66,13 +66,21 @@ def _write_episode(folder: Path, draft: EpisodeDraft, settings: EncodeSettings) 
     parts = {key: write_numeric(group, key, array=draft.arrays[key]) for key in sorted(draft.arrays)}
     cameras = {}
     for camera, source in sorted(draft.videos.items()):
-        info = VideoInfo(*source.size, draft.meta.total_frames, settings.frames_per_chunk, draft.meta.fps, settings.to_json())
         key = camera_key(camera)
-        elements = encode_video(source, fps=draft.meta.fps, settings=settings)
+        info, elements = _camera_elements(source, draft.meta, settings)
         parts[key] = write_elements(group, key, elements=elements, count=info.chunks)
         cameras[key] = FeatureSpec("h264", (info.height, info.width, 3), ("height", "width", "channel"), video=info.to_json())
     meta = stored_meta(draft.meta, cameras, settings=settings)
     return _finish_group(group, meta, draft, media=combined_digest(parts))
+
+
+def _camera_elements(source: CameraSource, meta: EpisodeMeta, settings: EncodeSettings) -> tuple[VideoInfo, Iterator[bytes]]:
+    if isinstance(source, StoredVideo):
+        return source.info, source.elements()
+    info = VideoInfo(*source.size, meta.total_frames, settings.frames_per_chunk, meta.fps, settings.to_json())
+    if isinstance(source, FrameSource):
+        return info, encode_frames(source.make(), fps=meta.fps, settings=settings)
+    return info, encode_video(source, fps=meta.fps, settings=settings)
 
 
 def _finish_group(group: Group, meta: EpisodeMeta, draft: EpisodeDraft, *, media: str) -> EpisodeDigests:
@@ -113,8 +121,8 @@ def check_draft(draft: EpisodeDraft) -> None:
         problems.append(f"reference camera {meta.reference_camera} is not among the cameras {', '.join(sorted(draft.videos)) or '(none)'}")
     for camera, source in sorted(draft.videos.items()):
         check_feature_key(camera_key(camera))
-        if len(source.rows) != total:
-            problems.append(f"camera {camera}: {len(source.rows)} rows, expected {total}")
+        if source.frames != total:
+            problems.append(f"camera {camera}: {source.frames} rows, expected {total}")
     problems += annotation_problems(draft.annotations, total)
     if problems:
         more = f" (and {len(problems) - 5} more)" if len(problems) > 5 else ""

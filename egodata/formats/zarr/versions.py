@@ -22,7 +22,7 @@ from egodata.schema.ids import case_collisions
 from egodata.schema.layout import CONTENT_PREFIX, StorePaths
 
 LOCK_TIMEOUT_S = 3600.0
-GROUP, INTEGRITY, BUILD = "episode.zarr", "integrity.json", ".build"
+GROUP, INTEGRITY, BUILD, DOOMED = "episode.zarr", "integrity.json", ".build", ".removed"
 _NAME = re.compile(r"([0-9a-f]{16})-([1-9][0-9]*)")
 _READ_BYTES = 1 << 20
 
@@ -128,7 +128,7 @@ def episode_lock(paths: StorePaths, episode_id: str, *, timeout_s: float = LOCK_
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(str(folder / ".lock"), timeout=timeout_s, mode=0o666):
-            _remove_leftovers(paths, episode_id, folder)
+            remove_leftovers(paths, episode_id)
             yield folder
     except Timeout as error:
         raise ConflictError(
@@ -149,9 +149,10 @@ def _link_temporary(paths: StorePaths, episode_id: str) -> Path:
     return paths.zarr / f".{episode_id}.zarr.link"
 
 
-def _remove_leftovers(paths: StorePaths, episode_id: str, folder: Path) -> list[str]:
-    removed = []
-    for path in (folder / BUILD, _link_temporary(paths, episode_id)):
+def remove_leftovers(paths: StorePaths, episode_id: str) -> list[str]:
+    """Remove what killed writers left of an episode and return the names. The lock is held."""
+    folder, removed = paths.episode_versions(episode_id), []
+    for path in (folder / BUILD, folder / DOOMED, _link_temporary(paths, episode_id)):
         if path.is_symlink() or path.exists():
             removed.append(path.name)
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
@@ -170,7 +171,7 @@ def clean_leftovers(paths: StorePaths, episode_id: str) -> list[str]:
         raise EpisodeNotFoundError(f"episode {episode_id}: nothing of it in {paths.zarr}.")
     try:
         with FileLock(str(folder / ".lock"), timeout=0, mode=0o666):
-            return _remove_leftovers(paths, episode_id, folder)
+            return remove_leftovers(paths, episode_id)
     except Timeout as error:
         raise ConflictError(f"episode {episode_id}: another process is writing it. Wait for it or end it.") from error
 

@@ -10,8 +10,8 @@ def test_the_default_is_compact_and_every_setting_is_recorded():
     assert DEFAULT_SETTINGS is COMPACT
     recorded = json.loads(json.dumps(COMPACT.to_json()))
     assert EncodeSettings(**recorded) == COMPACT
-    assert (COMPACT.gop, COMPACT.bframes, COMPACT.threads, COMPACT.frames_per_chunk) == (30, 7, 1, 300)
-    assert (SWIFT.gop, SWIFT.bframes) == (13, 3)
+    assert (COMPACT.gop, COMPACT.bframes, COMPACT.threads, COMPACT.frames_per_chunk) == (25, 5, 1, 300)
+    assert (SWIFT.gop, SWIFT.bframes) == (9, 3)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_the_episode_says_how_it_was_encoded(reader):
         "total_frames": 130,
         "n_chunks": 3,
     }
-    assert "mbtree=0" in reader.meta.processing["encode"]["x264"]
+    assert "mbtree=1" in reader.meta.processing["encode"]["x264"]
 
 
 def test_two_cameras_and_masks_under_the_images_prefix(paths, tmp_path):
