@@ -3,6 +3,7 @@
 #   make quickstart                       synthetic delivery -> store -> dataset -> both formats -> trained policy
 #   make quickstart RAW=DIR VENDOR=NAME   the same on a delivery of your own
 #   make test                             all tests but the heavy ones; PYTEST_ARGS="-k name -x" goes to pytest
+#   make bench-store                      video and numbers of the store against the usual ways (needs ../shared/data)
 #   make check                            format, lint, types, import contracts, tests
 #
 # JOBS=4 runs the tests in four processes. PYTHON=python3.12 chooses the interpreter (3.11 to 3.13). pip's own settings apply: to get CPU builds of torch
@@ -21,7 +22,7 @@ STAMP := $(VENV)/.installed
 export DAGSTER_DISABLE_TELEMETRY := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test test-all check format wheel clean
+.PHONY: help setup quickstart test test-all check format wheel bench-env-codec bench-store clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -56,6 +57,18 @@ format: $(STAMP)
 
 wheel: $(STAMP)
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+
+# torchcodec needs shared FFmpeg libraries of the machine (Debian: ffmpeg), so it lives in an environment of its own.
+bench-env-codec:
+	@test -x .venv-codec/bin/python || $(PYTHON) -m venv .venv-codec
+	@.venv-codec/bin/python -m pip install --quiet --disable-pip-version-check 'torchcodec==0.12.*' torch==2.13.0 numpy \
+	  && .venv-codec/bin/python -c 'from torchcodec.decoders import VideoDecoder' \
+	  || { echo 'torchcodec cannot be used here (no wheel, or no FFmpeg libraries): AV1 will be read by dav1d through PyAV'; rm -rf .venv-codec; }
+
+bench-store: $(STAMP)
+	cd benchmarks && PYTHONPATH=.. ../$(BIN)/python store_video.py --data ../../shared/data \
+	  $(if $(wildcard .venv-codec/bin/python),--codec-python $(CURDIR)/.venv-codec/bin/python)
+	$(BIN)/python benchmarks/numeric_windows.py
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from egodata.catalog import load_dataset
+from egodata.catalog.leases import lease
 from egodata.errors import ConflictError
 from egodata.progress import Progress, silent
 from egodata.schema.layout import open_root, require_writable
@@ -49,5 +50,5 @@ def fit(config: FitConfig, *, say: Say = quiet, progress: Progress = silent) -> 
     require_writable(paths)
     from egotrain.training import Training  # torch and the trainer are loaded for runs that are not done yet
 
-    with only_one(folder):
+    with only_one(folder), lease(paths, manifest):
         return Training(paths, manifest, folder, config, say).run(progress)

@@ -31,7 +31,7 @@ def zarr31(store: Path, what: str, out: Path) -> None:
     zarr = ZarrStore(paths)
     if "@" in what:
         manifest = load_dataset(paths, what)
-        wanted = {episode.episode_id: episode.content for members in manifest.heads.values() for episode in members}
+        wanted: dict[str, str | None] = {episode.episode_id: episode.content for members in manifest.heads.values() for episode in members}
     else:
         wanted = {what: None}
     left_out: set[str] = set()

@@ -7,10 +7,12 @@ from typing import Any
 import click
 
 from egodata.cli.console import echo, print_table
-from egodata.episode import EpisodeReader
-from egodata.formats.zarr import ZarrStore
+from egodata.cli.opened import open_episodes
+from egodata.episode import EpisodeReader, EpisodeStore
+from egodata.formats.zarr import ZarrEpisode
+from egodata.formats.zarr.versions import GROUP
+from egodata.reports.validate import validate_episode
 from egodata.schema.features import camera_key
-from egodata.schema.layout import StorePaths, open_root
 
 
 @click.command()
@@ -18,20 +20,29 @@ from egodata.schema.layout import StorePaths, open_root
 @click.argument("episode_id", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def inspect(store: Path, episode_id: str | None, as_json: bool) -> None:
-    """List the episodes of STORE, or the arrays, cameras, spans and digests of EPISODE_ID."""
-    paths = open_root(store)
+    """List the episodes of STORE, or the arrays, cameras, spans, digests and findings of EPISODE_ID.
+
+    STORE may also be a folder of old <id>.zarr groups (schema v3.0, v3.1).
+    """
+    episodes = open_episodes(store, "zarr")
     if episode_id is None:
-        _inspect_store(paths, as_json=as_json)
+        _inspect_store(episodes, store, as_json=as_json)
     else:
-        _inspect_episode(paths, episode_id, as_json=as_json)
+        _inspect_episode(episodes, episode_id, as_json=as_json)
 
 
-def _inspect_store(paths: StorePaths, *, as_json: bool) -> None:
-    zarr = ZarrStore(paths)
+def _place(reader: EpisodeReader) -> Path:
+    """Folder of an episode's group, for sizes on disk."""
+    if isinstance(reader, ZarrEpisode):
+        return reader.group
+    return Path(getattr(reader, "group", "."))
+
+
+def _inspect_store(episodes: EpisodeStore, root: Path, *, as_json: bool) -> None:
     rows = []
-    for one in zarr.episode_ids():
-        version = zarr.find_version(one)
-        reader = zarr.open(one)
+    for one in episodes.episode_ids():
+        reader = episodes.open(one)
+        group = _place(reader)
         meta = reader.meta
         rows.append(
             {
@@ -43,31 +54,31 @@ def _inspect_store(paths: StorePaths, *, as_json: bool) -> None:
                 "fps": round(float(meta.fps), 3),
                 "cameras": ", ".join(meta.cameras),
                 "annotations": ", ".join(reader.annotation_keys),
-                "KB": _size_bytes(version.group) // 1024,
-                "version": version.folder.name,
+                "KB": _size_bytes(group) // 1024,
+                "version": group.parent.name if group.name == GROUP else meta.schema_version,
             }
         )
         reader.close()
     if as_json:
         echo(json.dumps({"episodes": rows}, sort_keys=True))
     elif not rows:
-        echo(f"no episodes yet. Add some with `egodata ingest RAW --vendor V --store {paths.root}`.")
+        echo(f"no episodes yet. Add some with `egodata ingest RAW --vendor V --store {root}`.")
     else:
-        print_table(f"Episodes of {paths.root}", tuple(rows[0]), [tuple(row.values()) for row in rows])
+        print_table(f"Episodes of {root}", tuple(rows[0]), [tuple(row.values()) for row in rows])
         echo(f"{len(rows)} episodes, {sum(int(str(row['frames'])) for row in rows)} frames")
 
 
-def _inspect_episode(paths: StorePaths, episode_id: str, *, as_json: bool) -> None:
-    zarr = ZarrStore(paths)
-    version, reader = zarr.find_version(episode_id), zarr.open(episode_id)
-    report = episode_report(reader, version.group)
+def _inspect_episode(episodes: EpisodeStore, episode_id: str, *, as_json: bool) -> None:
+    reader = episodes.open(episode_id)
+    group = _place(reader)
+    report = episode_report(reader, group)
     reader.close()
     if as_json:
         echo(json.dumps(report, sort_keys=True))
         return
     facts = [(key, value) for key, value in report.items() if not isinstance(value, (list, dict))]
-    print_table(f"Episode {episode_id}", ("", "value"), [*facts, ("version", version.folder.name)])
-    for title in ("arrays", "cameras", "annotations"):
+    print_table(f"Episode {episode_id}", ("", "value"), [*facts, ("version", group.parent.name)])
+    for title in ("arrays", "cameras", "annotations", "findings"):
         if report[title]:
             print_table(title.capitalize(), tuple(report[title][0]), [tuple(item.values()) for item in report[title]])
     print_table("Digests", ("part", "sha256"), list(report["digests"].items()))
@@ -120,6 +131,10 @@ def episode_report(reader: EpisodeReader, group: Path) -> dict[str, Any]:
             for key, found in spans.items()
         ],
         "digests": reader.digests.to_json(),
+        "findings": [
+            {"severity": finding.severity.name.lower(), "code": finding.code, "message": finding.message}
+            for finding in validate_episode(reader)
+        ],
     }
 
 

@@ -69,62 +69,96 @@ def _expect(good: bool, what: str, where: str) -> None:
         raise CorruptEpisodeError(f"{where}: {what} in zarr.json are not those of a v4 array. {_REBUILD}")
 
 
-def read_rows(folder: Path, layout: ArrayLayout, *, start: int, end: int, where: str) -> NDArray[Any]:
-    """Read rows [start, end) of a sharded numeric array, a fresh array.
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The one shard of a numeric array, its index read and checked; the file is opened for each read, so that none stays open.
+
+    Attributes:
+        path: Its file.
+        layout: From `read_layout`.
+        index: (offset, size) in bytes of each chunk.
+        chunk_bytes: Bytes of a chunk without its checksum.
+        where: Episode and array, for error messages.
+    """
+
+    path: str
+    layout: ArrayLayout
+    index: tuple[tuple[int, int], ...]
+    chunk_bytes: int
+    where: str
+
+    def rows(self, start: int, end: int) -> NDArray[Any]:
+        """Read rows [start, end), 0 <= start <= end <= T, a fresh array.
+
+        Raises:
+            CorruptEpisodeError: The shard or one of the chunks needed is missing or changed; named by number and frames.
+        """
+        dtype, shape, per_chunk = self.layout.dtype, self.layout.shape, self.layout.chunk_rows
+        out = np.empty((end - start, *shape[1:]), dtype)
+        if start == end:
+            return out
+        first, last = start // per_chunk, (end - 1) // per_chunk
+        file = _open(self.path, self.where)
+        try:
+            for number in range(first, last + 1):
+                block = np.frombuffer(self._chunk(file, number), dtype).reshape(per_chunk, *shape[1:])
+                base = number * per_chunk
+                begin, stop = max(start, base), min(end, base + per_chunk)
+                out[begin - start : stop - start] = block[begin - base : stop - base]
+        finally:
+            os.close(file)
+        return out
+
+    def _chunk(self, file: int, number: int) -> memoryview:
+        offset, size = self.index[number]
+        if offset == _ABSENT:
+            raise CorruptEpisodeError(f"{self._at(number)} is missing from its shard. {_REBUILD}")
+        data = os.pread(file, size, offset)
+        if len(data) != size or size < _CRC_BYTES or not _crc_matches(data):
+            raise CorruptEpisodeError(f"{self._at(number)} is cut off or changed (crc32c). {_REBUILD}")
+        if size - _CRC_BYTES != self.chunk_bytes:
+            raise CorruptEpisodeError(f"{self._at(number)} has {size - _CRC_BYTES} bytes, expected {self.chunk_bytes}. {_REBUILD}")
+        return memoryview(data)[:-_CRC_BYTES]
+
+    def _at(self, number: int) -> str:
+        rows = self.layout.chunk_rows
+        return f"{self.where}: chunk {number} (frames [{number * rows}, {min((number + 1) * rows, self.layout.shape[0])}))"
+
+
+def open_shard(folder: Path, layout: ArrayLayout, *, where: str) -> Shard:
+    """Read the index of a numeric array's shard.
 
     Args:
         folder: The array's folder.
         layout: From `read_layout`.
-        start: First row, 0 <= start <= end <= T.
-        end: Row after the last one.
         where: Episode and array, for error messages.
 
     Raises:
-        CorruptEpisodeError: The shard or one of the chunks needed is missing or changed; named by number.
+        CorruptEpisodeError: Not a numeric array, or the shard is missing, or its index is cut off or changed.
     """
     if layout.dtype is None:
         raise CorruptEpisodeError(f"{where}: expected a numeric array, got variable-length bytes. {_REBUILD}")
-    rest, rows = layout.shape[1:], layout.chunk_rows
-    out = np.empty((end - start, *rest), layout.dtype)
-    if start == end:
-        return out
-    path = folder.joinpath("c", *("0",) * len(layout.shape))
+    path = os.path.join(folder, "c", *("0",) * len(layout.shape))
+    chunks = -(-layout.shape[0] // layout.chunk_rows)
+    size = chunks * 16 + _CRC_BYTES
+    file = _open(path, where)
     try:
-        file = os.open(path, os.O_RDONLY)
-    except FileNotFoundError as error:
-        raise CorruptEpisodeError(f"{where}: shard file {path.relative_to(folder)} is missing. {_REBUILD}") from error
-    try:
-        index = _shard_index(file, -(-layout.shape[0] // rows), where)
-        for number in range(start // rows, -(-end // rows)):
-            data = _chunk(file, index[number], number, where)
-            expected = rows * int(np.prod(rest, dtype=np.int64)) * layout.dtype.itemsize
-            if len(data) != expected:
-                raise CorruptEpisodeError(f"{where}: chunk {number} has {len(data)} bytes, expected {expected}. {_REBUILD}")
-            block = np.frombuffer(data, layout.dtype).reshape(rows, *rest)
-            first, last = max(start, number * rows), min(end, (number + 1) * rows)
-            out[first - start : last - start] = block[first - number * rows : last - number * rows]
+        position = os.fstat(file).st_size - size
+        data = os.pread(file, size, position) if position >= 0 else b""
     finally:
         os.close(file)
-    return out
-
-
-def _shard_index(file: int, chunks: int, where: str) -> list[tuple[int, int]]:
-    size = chunks * 16 + _CRC_BYTES
-    position = os.fstat(file).st_size - size
-    data = os.pread(file, size, position) if position >= 0 else b""
     if len(data) != size or not _crc_matches(data):
         raise CorruptEpisodeError(f"{where}: shard index of {chunks} chunks is cut off or changed. {_REBUILD}")
-    return list(struct.iter_unpack("<QQ", data[:-_CRC_BYTES]))
+    chunk_bytes = layout.chunk_rows * int(np.prod(layout.shape[1:], dtype=np.int64)) * layout.dtype.itemsize
+    return Shard(path, layout, tuple(struct.iter_unpack("<QQ", data[:-_CRC_BYTES])), chunk_bytes, where)
 
 
-def _chunk(file: int, entry: tuple[int, int], number: int, where: str) -> bytes:
-    offset, size = entry
-    if offset == _ABSENT:
-        raise CorruptEpisodeError(f"{where}: chunk {number} is missing from its shard. {_REBUILD}")
-    data = os.pread(file, size, offset)
-    if len(data) != size or size < _CRC_BYTES or not _crc_matches(data):
-        raise CorruptEpisodeError(f"{where}: chunk {number} is cut off or changed (crc32c). {_REBUILD}")
-    return data[:-_CRC_BYTES]
+def _open(path: str, where: str) -> int:
+    try:
+        return os.open(path, os.O_RDONLY)
+    except FileNotFoundError as error:
+        name = path[path.rindex(f"{os.sep}c{os.sep}") + 1 :]
+        raise CorruptEpisodeError(f"{where}: shard file {name} is missing. {_REBUILD}") from error
 
 
 def _crc_matches(data: bytes) -> bool:

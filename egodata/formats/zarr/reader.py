@@ -1,6 +1,5 @@
 """Reading one version of a zarr episode. See `EpisodeReader` for the protocol."""
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,12 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic_core import from_json
 
 from egodata.annotations import Span, decode_span
 from egodata.calibration import Calibration, calibration_from_attributes
 from egodata.episode import EpisodeMeta, VideoInfo, meta_from_attributes
 from egodata.errors import CorruptEpisodeError, FeatureNotFoundError, HandleError, SchemaError, WindowError
-from egodata.formats.zarr.chunks import ArrayLayout, read_element, read_layout, read_rows
+from egodata.formats.zarr.chunks import ArrayLayout, Shard, open_shard, read_element, read_layout
 from egodata.names import nearest
 from egodata.schema.digests import EpisodeDigests
 from egodata.schema.features import camera_key
@@ -46,6 +46,7 @@ class ZarrEpisode:
         self._attributes: dict[str, Any] | None = None
         self._meta: EpisodeMeta | None = None
         self._layouts: dict[str, ArrayLayout] = {}
+        self._shards: dict[str, Shard] = {}
         self._frames: dict[str, FrameReader] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -68,12 +69,18 @@ class ZarrEpisode:
             )
 
     @property
+    def group(self) -> Path:
+        """Folder of the version's zarr group."""
+        return self._group
+
+    @property
     def attributes(self) -> dict[str, Any]:
         """Attributes as stored."""
         self._check()
         if self._attributes is None:
             try:
-                root = json.loads((self._group / "zarr.json").read_bytes())
+                with open(os.path.join(self._group, "zarr.json"), "rb") as file:
+                    root = from_json(file.read())  # half of json.loads, and most of what opening an episode costs
                 self._attributes = dict(root["attributes"])
             except (OSError, ValueError, KeyError, TypeError) as error:
                 raise CorruptEpisodeError(f"episode {self._id}: its zarr.json cannot be read ({error}). Rebuild the episode.") from error
@@ -127,15 +134,23 @@ class ZarrEpisode:
 
     def rows(self, keys: Sequence[str], ranges: Sequence[tuple[int, int]]) -> dict[str, NDArray[Any]]:
         """Return a copy of the half-open row range of each key, one range per key. See `EpisodeReader.rows`."""
-        meta = self.meta
+        total = self.meta.total_frames
         out = {}
         for key, (start, end) in zip(keys, ranges, strict=True):
-            if key not in meta.features or key in map(camera_key, meta.cameras):
-                raise FeatureNotFoundError(f"episode {self._id}: no numeric feature {key!r}; {nearest(key, meta.numeric_keys)}")
-            if not 0 <= start <= end <= meta.total_frames:
-                raise WindowError(f"episode {self._id}: rows [{start}, {end}) of {key} are outside [0, {meta.total_frames}).")
-            out[key] = read_rows(self._group / key, self._layout(key), start=start, end=end, where=self._where(key))
+            shard = self._shards.get(key) or self._shard(key)
+            if not 0 <= start <= end <= total:
+                raise WindowError(f"episode {self._id}: rows [{start}, {end}) of {key} are outside [0, {total}).")
+            out[key] = shard.rows(start, end)
         return out
+
+    def _shard(self, key: str) -> Shard:
+        """Open a key's shard; its index is kept, since the files of a version never change."""
+        meta = self.meta
+        if key not in meta.numeric_keys:
+            raise FeatureNotFoundError(f"episode {self._id}: no numeric feature {key!r}; {nearest(key, meta.numeric_keys)}")
+        shard = open_shard(self._group / key, self._layout(key), where=self._where(key))
+        self._shards[key] = shard
+        return shard
 
     def frames(self, camera: str, indices: Sequence[int]) -> NDArray[np.uint8]:
         """Return frames (N, H, W, 3) uint8 RGB in the order asked for. See `EpisodeReader.frames`."""

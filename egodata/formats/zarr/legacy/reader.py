@@ -81,6 +81,11 @@ class LegacyEpisode:
         return self._arrays
 
     @property
+    def group(self) -> Path:
+        """Folder of the zarr group."""
+        return self._path
+
+    @property
     def attributes(self) -> dict[str, Any]:
         """Attributes as stored."""
         self._open()

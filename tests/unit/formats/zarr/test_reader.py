@@ -35,7 +35,7 @@ def test_a_chunk_that_the_shard_lacks_is_named(published, reader):
     data[-36:-20] = b"\xff" * 16  # the index entry of chunk 0, zarr's mark of an absent chunk
     data[-4:] = google_crc32c.value(bytes(data[-36:-4])).to_bytes(4, "little")
     shard.write_bytes(data)
-    with pytest.raises(CorruptEpisodeError, match=f"array {KEY}: chunk 0 is missing"):
+    with pytest.raises(CorruptEpisodeError, match=f"array {KEY}: chunk 0 .frames .0, 100.. is missing"):
         reader.rows([KEY], [(0, 10)])
     assert reader.rows([KEY], [(100, 130)])[KEY].shape == (30, 7)
 
