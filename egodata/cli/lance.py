@@ -19,12 +19,13 @@ def lance() -> None:
 
 @lance.command()
 @click.argument("store", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--video", type=click.Choice(["copy", "av1"]), help="The very bytes (default), or encoded again for size; settled once.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def build(store: Path, as_json: bool) -> None:
+def build(store: Path, video: str | None, as_json: bool) -> None:
     """Write new and changed episodes of STORE into its four Lance tables and take removed ones out."""
     paths = open_root(store)
     with ConsoleProgress() as progress:
-        built = build_lance(paths, progress=progress)
+        built = build_lance(paths, video=video, progress=progress)
     if as_json:
         echo(json.dumps(built.to_json(), sort_keys=True))
         return

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from egodata.episode import VideoInfo
 from egodata.errors import CorruptEpisodeError, HandleError, VideoError, WindowError
+from egodata.video.av1 import AV1, index_av1
 from egodata.video.mp4 import ChunkIndex, index_chunk
 from egodata.video.source import rgb_array
 
@@ -139,7 +140,7 @@ class FrameReader:
             return item
         data = self._chunk(number)
         try:
-            index = index_chunk(data)
+            index = index_av1(data) if self._info.settings.get("codec") == AV1 else index_chunk(data)
         except VideoError as error:
             raise CorruptEpisodeError(f"{self._where} element {number}: {error}") from error
         expected = min(self._info.frames_per_chunk, self._info.frames - number * self._info.frames_per_chunk)
@@ -193,7 +194,7 @@ def packets_needed(index: ChunkIndex, wanted: Sequence[int]) -> list[int]:
 
 def _decode(data: bytes, index: ChunkIndex, wanted: Sequence[int]) -> Iterator[av.VideoFrame]:
     """Decode what is needed with a fresh context (0.03 ms), so that no reader keeps 2 MB of decoder; pts is the displayed position."""
-    context = av.CodecContext.create("h264", "r")
+    context = av.CodecContext.create(index.decoder, "r")
     context.extradata = index.extradata
     context.thread_count = 1
     context.thread_type = "NONE"

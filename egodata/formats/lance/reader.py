@@ -13,7 +13,8 @@ from egodata.calibration import Calibration, calibration_from_attributes
 from egodata.episode import EpisodeMeta, VideoInfo, meta_from_attributes
 from egodata.errors import CorruptEpisodeError, FeatureNotFoundError, HandleError, WindowError
 from egodata.formats.lance.columns import feature_column, from_column
-from egodata.formats.lance.tables import ANNOTATIONS, FRAMES, REBUILD, VIDEOS
+from egodata.formats.lance.recode import recoded
+from egodata.formats.lance.tables import ANNOTATIONS, CODEC_COLUMN, FRAMES, REBUILD, VIDEOS
 from egodata.names import nearest
 from egodata.schema.digests import EpisodeDigests
 from egodata.schema.features import camera_key
@@ -161,7 +162,8 @@ class LanceEpisode:
         spec = self.meta.features.get(camera_key(camera))
         if spec is None or spec.video is None:
             raise FeatureNotFoundError(f"{self._where}: no camera {camera}; {nearest(camera, self.meta.cameras)}")
-        return VideoInfo.from_json(spec.video, shape=spec.shape)
+        info = VideoInfo.from_json(spec.video, shape=spec.shape)
+        return info if CODEC_COLUMN not in self._store.table(VIDEOS).schema.names else recoded(info)
 
     @cached_property
     def _chunks(self) -> dict[tuple[str, int], int]:
