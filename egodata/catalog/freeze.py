@@ -12,6 +12,7 @@ from egodata import __version__
 from egodata.catalog.assign import assign
 from egodata.catalog.datasets import diff_manifests
 from egodata.catalog.gates import check_gates
+from egodata.catalog.known import load_known
 from egodata.catalog.manifest import Manifest, head_episode, manifest_bytes, manifest_digest, manifest_from_bytes
 from egodata.catalog.rows import CatalogRow, catalog_from_lance, catalog_from_store
 from egodata.catalog.rules import DatasetRule, checked_rule, rule_identity
@@ -93,9 +94,13 @@ def freeze(
     """
     require_writable(paths)
     rows, versions = _catalog(paths, format)
+    known = load_known(paths)
+    rows = known.overlay(rows)
     noted: dict[str, Any] = {"created": datetime.now(UTC).isoformat(timespec="seconds"), "egodata": __version__, "format": format}
     if versions is not None:
         noted["lance_versions"] = versions
+    if known.digest:
+        noted["catalog_known"] = known.digest
     rule = rule if version is None else replace(rule, version=version)
     manifest = build_manifest(rows, rule, provenance={**(provenance or {}), **noted})
     path = paths.manifest(manifest.name, manifest.version)

@@ -26,6 +26,7 @@ COMMANDS = {
     "export": "egodata.cli.export:export",
     "lance": "egodata.cli.lance:lance",
     "parity": "egodata.cli.parity:parity",
+    "catalog": "egodata.cli.catalog:catalog",
     "dataset": "egodata.cli.dataset:dataset",
     "stats": "egodata.cli.stats:stats",
 }

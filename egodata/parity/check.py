@@ -90,7 +90,7 @@ def _names(
     return names, {"episodes": len(names), "of": len(rows), "day": episode_ids.day.isoformat()}
 
 
-def report_file(paths: StorePaths, report: ParityReport, suffix: str = "json") -> Path:
+def report_file(paths: StorePaths, report: ParityReport, *, suffix: str = "json") -> Path:
     """Return where a report lies: in ``reports/parity``, named after its time."""
     stamp = report.created.replace(":", "").replace("-", "").partition("+")[0]
     return paths.reports / "parity" / f"{stamp}Z.{suffix}"
@@ -117,9 +117,11 @@ def _catalog_level(paths: StorePaths, scope: Scope, dataset: Manifest | None) ->
     else:  # the typed columns themselves, in the order of one scan
         lance = [row for row in catalog_from_lance(paths, versions=getattr(scope.lance, "versions", None)) if row.episode_id in scope.ids]
     known = {finding.episode for finding in unreadable}
-    outcomes = [compare_catalogs([row for row in zarr if row.episode_id not in known], [row for row in lance if row.episode_id not in known])]
+    outcomes = [
+        compare_catalogs([row for row in zarr if row.episode_id not in known], [row for row in lance if row.episode_id not in known])
+    ]
     if dataset is not None:
-        outcomes.append(compare_heads(dataset, zarr, lance))
+        outcomes.append(compare_heads(dataset, zarr, lance=lance))
     held = {row.episode_id: row.content for row in zarr}
     return _level("catalog", merged([*outcomes, Outcome(findings=tuple(unreadable))]), held), held
 

@@ -10,7 +10,7 @@ from egodata.parity.report import Outcome
 from egodata.schema.ids import sorted_ids
 
 
-def compare_heads(manifest: Manifest, zarr: Sequence[CatalogRow], lance: Sequence[CatalogRow]) -> Outcome:
+def compare_heads(manifest: Manifest, zarr: Sequence[CatalogRow], *, lance: Sequence[CatalogRow]) -> Outcome:
     """Check that heads are in id order and disjoint by recording, and that both formats give every episode the same split key.
 
     Args:
@@ -23,9 +23,7 @@ def compare_heads(manifest: Manifest, zarr: Sequence[CatalogRow], lance: Sequenc
     contents = {row.episode_id: row.content for row in zarr}
     for name in sorted_ids(set(keys[0]) & set(keys[1])):
         if keys[0][name] != keys[1][name]:
-            message = (
-                f"episode {name}: is split by {keys[0][name]} on zarr, by {keys[1][name]} on lance. Run `egodata lance build`."
-            )
+            message = f"episode {name}: is split by {keys[0][name]} on zarr, by {keys[1][name]} on lance. Run `egodata lance build`."
             findings.append(Finding("parity-split", Severity.ERROR, name, message, "split_key", content=contents[name]))
     return Outcome({"heads": len(manifest.heads)}, tuple(findings))
 

@@ -169,7 +169,9 @@ def outcome_from_json(value: Mapping[str, Any]) -> Outcome:
         Finding(**{**item, "severity": Severity(item["severity"]), "frames": None if item["frames"] is None else tuple(item["frames"])})
         for item in value["findings"]
     ]
-    differences = [None if value[name] is None else Difference(**{**value[name], "value": float(value[name]["value"])}) for name in _LARGEST]
+    differences = [
+        None if value[name] is None else Difference(**{**value[name], "value": float(value[name]["value"])}) for name in _LARGEST
+    ]
     likeness = None if value["likeness"] is None else Likeness(**value["likeness"])
     return Outcome(value["counts"], tuple(found), differences[0], differences[1], likeness, value["histograms"])
 

@@ -1,7 +1,7 @@
 """Content level over many episodes: in several processes, and going on where an interrupted check stopped.
 
-Every finished episode is a line in ``cache/parity/<key>.jsonl``, where the key covers contents, table versions and bounds; the file goes when
-the check ends, so a check that is asked for again reads everything again.
+Every finished episode is a line in ``cache/parity/<key>.jsonl``, where the key covers contents, table versions and bounds; the file goes
+when the check ends, so a check that is asked for again reads everything again.
 """
 
 import hashlib
@@ -90,12 +90,12 @@ def compare_all(
     Returns:
         By episode id, in the scope's order.
     """
-    journal = _journal(paths, scope, held, frames, config)
+    journal = _journal(paths, scope, held, frames=frames, config=config)
     done = {} if config.fresh else _read(journal)
     left = [episode_id for episode_id in scope.ids if episode_id not in done]
     journal.parent.mkdir(parents=True, exist_ok=True)
     with journal.open("w" if config.fresh else "a") as file:
-        for number, (episode_id, compared) in enumerate(_compared(paths, scope, left, frames, config)):
+        for number, (episode_id, compared) in enumerate(_compared(paths, scope, left, frames=frames, config=config)):
             progress("parity content", len(scope.ids) - len(left) + number, len(scope.ids))
             done[episode_id] = compared
             line = {"id": episode_id, "content": compared.content, "outcome": compared.outcome.to_json()}
@@ -107,7 +107,7 @@ def compare_all(
 
 
 def _compared(
-    paths: StorePaths, scope: Scope, ids: list[str], frames: int | None, config: ParityConfig
+    paths: StorePaths, scope: Scope, ids: list[str], *, frames: int | None, config: ParityConfig
 ) -> Iterator[tuple[str, Compared]]:
     if min(config.workers, len(ids)) <= 1:
         for episode_id in ids:
@@ -147,7 +147,7 @@ def _versions(lance: EpisodeStore) -> dict[str, int]:
     return found
 
 
-def _journal(paths: StorePaths, scope: Scope, held: Mapping[str, str], frames: int | None, config: ParityConfig) -> Path:
+def _journal(paths: StorePaths, scope: Scope, held: Mapping[str, str], *, frames: int | None, config: ParityConfig) -> Path:
     bounds = {name: value for name, value in asdict(config).items() if name not in ("workers", "fresh")}
     contents = [[name, scope.contents.get(name, ""), held.get(name, "")] for name in scope.ids]
     key = canonical_json({"algorithm": ALGORITHM, "episodes": contents, "versions": _versions(scope.lance), "frames": frames, **bounds})

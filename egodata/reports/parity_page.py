@@ -42,7 +42,7 @@ def write_parity_page(paths: StorePaths, report: ParityReport, *, dataset: Manif
     """
     scope = make_scope(paths, episode_ids=None, dataset=dataset)
     parts = [*_head(report), *_levels(report), *_worst(report), *_frames(scope, report), *_curves(scope, report), *_histograms(report)]
-    path = report_file(paths, report, "html") if out is None else out
+    path = report_file(paths, report, suffix="html") if out is None else out
     write_atomic(path, page(f"Parity: {report.verdict}", parts).encode())
     return path
 
@@ -82,7 +82,7 @@ def _levels(report: ParityReport) -> Iterator[str]:
             len(level.outcome.findings),
             str(level.outcome.numeric or "none"),
             str(level.outcome.pixel or "none"),
-            str(level.outcome.likeness or "equal" if level.outcome.counts.get("frames_decoded") else ""),
+            _wrapped(str(level.outcome.likeness or "equal") if level.outcome.counts.get("frames_decoded") else "", 230),
         )
         for level in report.levels
     ]
@@ -116,16 +116,27 @@ def _worst(report: ParityReport) -> Iterator[str]:
     if not found:
         yield "<h2>Worst offenders</h2><p>None: nothing differs beyond the bounds.</p>"
         return
-    yield f"<h2>Worst offenders</h2><p>{len(found)} findings" + (f", the first {SHOWN_FINDINGS}" if len(found) > SHOWN_FINDINGS else "") + "</p>"
+    yield (
+        f"<h2>Worst offenders</h2><p>{len(found)} findings"
+        + (f", the first {SHOWN_FINDINGS}" if len(found) > SHOWN_FINDINGS else "")
+        + "</p>"
+    )
     rows = [
-        (level.level, finding.episode, finding.stream, None if finding.frames is None else finding.frames[0], finding.code, _folded(finding))
+        (
+            level.level,
+            finding.episode,
+            finding.stream,
+            None if finding.frames is None else finding.frames[0],
+            finding.code,
+            _wrapped(finding.message, 380),
+        )
         for level, finding in found[:SHOWN_FINDINGS]
     ]
     yield table(("level", "episode", "stream", "frame", "kind", "what"), rows)
 
 
-def _folded(finding: Finding) -> Raw:
-    return Raw(f'<div style="white-space:normal;min-width:380px;max-width:560px">{escape(finding.message)}</div>')
+def _wrapped(text: str, least_px: int) -> Raw:
+    return Raw(f'<div style="white-space:normal;min-width:{least_px}px;max-width:560px">{escape(text)}</div>')
 
 
 def _frames(scope: Scope, report: ParityReport) -> Iterator[str]:
@@ -200,7 +211,7 @@ def _curves(scope: Scope, report: ParityReport) -> Iterator[str]:
     shown = list(dict.fromkeys(places))[:SHOWN_CURVES]
     if shown:
         yield "<h2>Numbers around the difference</h2>"
-        yield '<p>The channel that differs most: <span style="color:var(--one)">zarr</span>, <span style="color:var(--two)">Lance</span>.</p>'
+        yield '<p>Most differing channel: <span style="color:var(--one)">zarr</span>, <span style="color:var(--two)">Lance</span>.</p>'
         yield '<div class="grid">' + "".join(_curve(scope, *place) for place in shown) + "</div>"
 
 
@@ -221,17 +232,19 @@ def _curve(scope: Scope, episode_id: str, key: str, frame: int) -> str:
         return ""
     apart = np.nan_to_num(np.abs(pair[0] - pair[1]), nan=np.inf).max(0) * (pair[0] != pair[1]).any(0)
     channel = int(np.argmax(np.nan_to_num(apart, nan=0.0)))
-    lines = _lines([(colour, values[:, channel]) for colour, values in zip(("var(--one)", "var(--two)"), pair, strict=True)])
+    series = [(colour, values[:, channel]) for colour, values in zip(("var(--one)", "var(--two)"), pair, strict=True)]
+    lines = _lines(series, mark=(frame - start) / max(1, end - start - 1))
     text = f"{escape(episode_id)} {escape(key)}[{channel}], frames {start} to {end - 1}, worst {frame}"
     return f"<figure>{lines}<figcaption>{text}</figcaption></figure>"
 
 
-def _lines(series: Sequence[tuple[str, NDArray[np.float64]]], *, width: int = 350, height: int = 110) -> Raw:
+def _lines(series: Sequence[tuple[str, NDArray[np.float64]]], *, mark: float, width: int = 350, height: int = 110) -> Raw:
     known = np.concatenate([values[np.isfinite(values)] for _, values in series])
     if not len(known):
         return Raw("")
     low, high = float(known.min()), float(known.max())
-    span, parts = (high - low) or 1.0, []
+    span = (high - low) or 1.0
+    parts = [f'<line x1="{mark * width:.1f}" x2="{mark * width:.1f}" y1="0" y2="{height}" stroke="var(--bad)" stroke-dasharray="3 3"/>']
     for colour, values in series:
         step = width / max(1, len(values) - 1)
         points = [

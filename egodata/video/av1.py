@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from io import BytesIO
-from typing import Any
+from typing import Any, cast
 
 import av
 import numpy as np
 from av.error import FFmpegError
 from av.video.reformatter import VideoReformatter
+from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
 from egodata.errors import VideoError
@@ -69,7 +70,7 @@ def encode_av1(frames: Iterable[NDArray[np.uint8]], *, fps: Fraction, settings: 
     }
     try:
         with av.open(buffer, "w", format="mp4", options={"fflags": "+bitexact"}) as container:
-            stream = container.add_stream(ENCODER, rate=fps, options=options)
+            stream = cast(VideoStream, container.add_stream(ENCODER, rate=fps, options=options))
             for count, array in enumerate(frames, 1):
                 size = (int(array.shape[1]), int(array.shape[0]))
                 if count == 1:
@@ -99,7 +100,7 @@ def index_av1(data: bytes) -> ChunkIndex:
         VideoError: Not such an mp4.
     """
     try:
-        with av.open(BytesIO(data)) as container:
+        with av.open(BytesIO(data), "r") as container:
             stream = container.streams.video[0]
             name, extradata = stream.codec_context.name, stream.codec_context.extradata
             packets = [packet for packet in container.demux(stream) if packet.size]

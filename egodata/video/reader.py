@@ -6,10 +6,12 @@ Frames that nothing refers to (nal_ref_idc 0) are left out unless wanted; that i
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from typing import cast
 
 import av
 import numpy as np
 from av.error import FFmpegError
+from av.video.codeccontext import VideoCodecContext
 from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
@@ -194,7 +196,7 @@ def packets_needed(index: ChunkIndex, wanted: Sequence[int]) -> list[int]:
 
 def _decode(data: bytes, index: ChunkIndex, wanted: Sequence[int]) -> Iterator[av.VideoFrame]:
     """Decode what is needed with a fresh context (0.03 ms), so that no reader keeps 2 MB of decoder; pts is the displayed position."""
-    context = av.CodecContext.create(index.decoder, "r")
+    context = cast(VideoCodecContext, av.CodecContext.create(index.decoder, "r"))
     context.extradata = index.extradata
     context.thread_count = 1
     context.thread_type = "NONE"

@@ -44,13 +44,21 @@ def video_rows(reader: EpisodeReader, *, video: str = COPY) -> tuple[pa.RecordBa
             rows = (first, min(info.frames_per_chunk, info.frames - first))
             stored, loss = (element, {}) if video == COPY else again(reader, camera, rows=rows)
             row = {
-                **{"episode_id": reader.meta.episode_id, "camera": camera, "chunk_index": index, "first_frame": rows[0], "n_frames": rows[1]},
-                **{"size_bytes": len(stored), "sha256": sha256_hex(stored), VIDEO_COLUMN: stored, **loss},
+                "episode_id": reader.meta.episode_id,
+                "camera": camera,
+                "chunk_index": index,
+                "first_frame": rows[0],
+                "n_frames": rows[1],
+                "size_bytes": len(stored),
+                "sha256": sha256_hex(stored),
+                VIDEO_COLUMN: stored,
+                **loss,
             }
             for name, value in row.items():
                 columns[name].append(value)
     arrays = [
-        lance.blob_array(columns[field.name]) if field.name == VIDEO_COLUMN else pa.array(columns[field.name], field.type) for field in schema
+        lance.blob_array(columns[field.name]) if field.name == VIDEO_COLUMN else pa.array(columns[field.name], field.type)
+        for field in schema
     ]
     return pa.record_batch(arrays, schema=schema), digests
 

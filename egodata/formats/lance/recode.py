@@ -31,7 +31,9 @@ def again(reader: EpisodeReader, camera: str, *, rows: tuple[int, int]) -> tuple
     element = encode_av1((frame for batch in _batches(reader, camera, first, count) for frame in batch), fps=info.fps)
     made = replace(recoded(info), frames=count, frames_per_chunk=count)
     again = FrameReader(made, lambda _: element, where=f"episode {reader.meta.episode_id}: camera {camera} as AV1")
-    mae, square, ssim = [], [], []
+    mae: list[float] = []
+    square: list[float] = []
+    ssim: list[float] = []
     place = 0
     for batch in _batches(reader, camera, first, count):
         got = again.frames(range(place, place + len(batch)))

@@ -199,7 +199,13 @@ def test_another_split_order(store):
 
 
 def test_another_split_key(store):
-    store.set_cell("episodes", "b", "attributes", 0, lambda text: text.replace('"recording_id":"b"', '"recording_id":"r"').replace('"aliased":true', '"aliased":false'))
+    store.set_cell(
+        "episodes",
+        "b",
+        "attributes",
+        0,
+        lambda text: text.replace('"recording_id":"b"', '"recording_id":"r"').replace('"aliased":true', '"aliased":false'),
+    )
     dataset = manifest_of(store, train=("a", "b", "c"))
     assert ("parity-split", "b", "split_key", None) in found(check_parity(store.paths, dataset=dataset), "catalog")
 
