@@ -34,9 +34,10 @@ def test_a_folder_that_is_no_store_is_an_input_error(tmp_path, capsys):
 
 def test_compact_and_cleanup_honour_datasets_and_leases(tmp_path, capsys):
     paths = open_root(tmp_path / "store", create=True)
-    publish_draft(paths, small_draft(tmp_path, frames=20, episode_id="a"), settings=SETTINGS)
-    build_lance(paths)
-    rule = DatasetRule(name="d", heads=("train",), valid_ratio=0.0)
+    for name in ("b", "a"):
+        publish_draft(paths, small_draft(tmp_path, frames=20, episode_id=name), settings=SETTINGS)
+        build_lance(paths)
+    rule = DatasetRule(name="d", heads=("train",), valid_ratio=0.0, where={"episode_id": "a"})
     frozen = freeze(paths, rule, version="1").manifest
     old = open_store(paths, "lance").open("a").digests.content
     for seed in (1, 2, 3, 4):
@@ -44,7 +45,7 @@ def test_compact_and_cleanup_honour_datasets_and_leases(tmp_path, capsys):
         build_lance(paths)
     leased = freeze(paths, rule, version="2", format="zarr").manifest
     assert run(cli, ["lance", "compact", str(paths.root)], program="egodata") == 0
-    assert "1 video elements checked" in capsys.readouterr().out
+    assert "2 video elements checked" in capsys.readouterr().out
     with lease(paths, leased):
         assert run(cli, ["lance", "cleanup", str(paths.root), "--keep", "1", "--dry-run"], program="egodata") == 0
         out = capsys.readouterr().out
