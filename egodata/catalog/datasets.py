@@ -7,6 +7,7 @@ from pathlib import Path
 
 from egodata.catalog.gates import SHOWN, check_gates
 from egodata.catalog.manifest import HeadEpisode, Manifest, manifest_from_bytes
+from egodata.catalog.withdrawn import require_not_withdrawn
 from egodata.errors import GateError, NotFoundError
 from egodata.names import nearest
 from egodata.schema.ids import dataset_ref, sorted_ids
@@ -36,6 +37,7 @@ def load_dataset(paths: StorePaths, ref: str | Path) -> Manifest:
     manifest = manifest_from_bytes(path.read_bytes(), where=f"dataset {asked or path.name}")
     if asked is not None and manifest.ref != asked:
         raise GateError(f"dataset {asked}: the file there is {manifest.ref}. Put it back in its own folder.")
+    require_not_withdrawn(path, where=f"dataset {manifest.ref}")
     check_gates(manifest)
     return manifest
 

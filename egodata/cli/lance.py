@@ -7,6 +7,7 @@ import click
 
 from egodata.catalog.datasets import list_datasets, load_dataset
 from egodata.catalog.leases import held_leases, kept_contents
+from egodata.catalog.withdrawn import is_withdrawn
 from egodata.cli.console import ConsoleProgress, echo
 from egodata.formats.lance import build_lance, cleanup_lance, compact_lance
 from egodata.schema.layout import open_root
@@ -61,7 +62,8 @@ def cleanup(store: Path, keep: int, dry_run: bool, as_json: bool) -> None:
     """Remove table versions of STORE that no dataset, no running training and none of the newest commits name."""
     paths = open_root(store)
     named = {(kept.episode_id, kept.content) for kept in kept_contents(paths)}
-    manifests = [load_dataset(paths, f"{name}@{version}") for name, version, _ in list_datasets(paths)]
+    refs = [(name, version) for name, version, _ in list_datasets(paths) if not is_withdrawn(paths.manifest(name, version))]
+    manifests = [load_dataset(paths, f"{name}@{version}") for name, version in refs]
     recorded = [manifest.lance_versions for manifest in manifests if manifest.lance_versions]
     with ConsoleProgress() as progress:
         found = cleanup_lance(paths, named=named, recorded=recorded, keep=keep, dry_run=dry_run, progress=progress)
