@@ -2,8 +2,9 @@
 
     python benchmarks/catalog_filter.py [--episodes 100000]
 
-A made-up `episodes` table with 3 KB of attributes per row, in a temporary store. Seconds per query, all that a caller waits for: opening the table at
-the versions that the newest commit names, reading columns, the engine, and all columns of what it finds. The first query and the median of ten.
+A made-up `episodes` table with 3 KB of attributes per row, in a temporary store. Seconds per query, all that a caller waits for: opening
+the table at the versions that the newest commit names, reading columns, the engine, and all columns of what it finds. The first query and
+the median of ten.
 """
 
 import argparse
@@ -34,10 +35,16 @@ def fill(paths: StorePaths, count: int) -> list[str]:
     rng = np.random.default_rng(0)
     ids = [f"{number:024x}" for number in rng.permutation(count)]
     known = {
-        **{"episode_id": ids, "recording_id": ids, "vendor": ["mecka"] * count, "attributes": ["x" * 3000] * count},
-        **{"task_name": [f"task_{at % 40}" for at in range(count)], "operator": [f"op{at % 300}" for at in range(count)]},
-        **{"n_frames": rng.integers(50, 500, count).tolist(), "delivery": [f"d{at % 20}" for at in range(count)]},
-        **{"cameras": [["front_1"]] * count, "annotation_keys": [["annotations_subtask"]] * count},
+        "episode_id": ids,
+        "recording_id": ids,
+        "vendor": ["mecka"] * count,
+        "attributes": ["x" * 3000] * count,
+        "task_name": [f"task_{at % 40}" for at in range(count)],
+        "operator": [f"op{at % 300}" for at in range(count)],
+        "n_frames": rng.integers(50, 500, count).tolist(),
+        "delivery": [f"d{at % 20}" for at in range(count)],
+        "cameras": [["front_1"]] * count,
+        "annotation_keys": [["annotations_subtask"]] * count,
     }
     plain = {pa.string(): "v", pa.bool_(): True, pa.float64(): 30.0, pa.int64(): 1}
     columns = [pa.array(known.get(field.name, [plain.get(field.type)] * count), field.type) for field in SCHEMAS[EPISODES]]
