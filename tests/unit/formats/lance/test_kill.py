@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from egodata.formats.lance import LanceStore, build_lance, tag_dataset
 from egodata.formats.lance.positions import episode_rows
 from egodata.formats.lance.tables import TABLES, committed_versions
@@ -57,6 +59,7 @@ def read_all(paths, versions=None):
     return found
 
 
+@pytest.mark.timeout(60 + 15 * KILLS)
 def test_kills_at_any_moment(tmp_path, paths, source):
     rng = random.Random(7)
     for seed, name in enumerate("abc"):
