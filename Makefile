@@ -42,7 +42,7 @@ test: $(STAMP)
 	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) $(PYTEST_ARGS)
 
 test-all: $(STAMP)
-	EGODATA_KILLS=200 $(BIN)/python -m pytest $(PYTEST_ARGS)
+	EGODATA_KILLS=500 EGODATA_CORRUPTIONS=1000 $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

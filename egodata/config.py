@@ -68,9 +68,9 @@ def load_config(path: Path, cls: type[T]) -> T:
         NotFoundError: No such file.
     """
     try:
-        value = yaml.safe_load(path.read_text())
+        value = yaml.safe_load(path.read_text("utf-8"))
     except FileNotFoundError as error:
         raise NotFoundError(f"config {path}: no such file") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"config {path}: not YAML ({' '.join(str(error).split())})") from error
     return typed(cls, value or {}, where=f"config {path}")

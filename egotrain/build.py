@@ -37,7 +37,7 @@ def fit(config: FitConfig, *, say: Say = quiet, progress: Progress = silent) -> 
         ConflictError: The run exists unfinished and `resume` is off, or another process trains it.
     """
     paths = open_root(Path(config.store).expanduser())
-    manifest = load_dataset(paths, config.dataset)
+    manifest = load_dataset(paths, config.dataset, format=config.format)
     folder = run_folder(paths, config.run)
     if (folder / CONFIG).is_file():
         check_same(folder, config, manifest=manifest)

@@ -162,8 +162,15 @@ def load_weights(policy: torch.nn.Module, carried: Carried) -> None:
     Raises:
         ConfigError: The policy's code has other parameters than the checkpoint.
     """
-    try:
-        policy.load_state_dict(dict(carried.weights))
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())[:200]
-        raise ConfigError(f"checkpoint of step {carried.step}: other parameters than the policy ({reason}). Train again.") from error
+    wanted = policy.state_dict()
+    wrong = [f"{name} is not in it" for name in wanted if name not in carried.weights]
+    wrong += [f"{name} is not in the policy" for name in carried.weights if name not in wanted]
+    wrong += [
+        f"{name} is {tuple(tensor.shape)} in it and {tuple(wanted[name].shape)} in the policy"
+        for name, tensor in carried.weights.items()
+        if name in wanted and tensor.shape != wanted[name].shape
+    ]
+    if wrong:
+        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        raise ConfigError(f"checkpoint of step {carried.step}: written by another policy: {'; '.join(wrong[:3])}{more}. Train again.")
+    policy.load_state_dict(dict(carried.weights))

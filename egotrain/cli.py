@@ -1,5 +1,6 @@
 """Entry point of `egotrain`."""
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def fit(overrides: tuple[str, ...]) -> None:
         echo(f"{head} loss {value!r} ({value.hex()})")
     print_table("scores", *result_rows({head: found["scores"] for head, found in done.result["heads"].items()}))
     echo(f"{done.path}")
-    echo(f"next: egotrain eval {done.path}")
+    echo(f"next: egotrain eval {shlex.quote(str(done.path))}")
 
 
 @cli.command("eval", context_settings=PLAIN)

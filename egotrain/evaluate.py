@@ -40,7 +40,7 @@ def evaluate(
     carried = load_checkpoint(path)
     fit_config = _merged(carried.config, config)
     paths = open_root(folder.absolute().parents[1])
-    manifest = load_dataset(paths, carried.dataset["dataset"])
+    manifest = load_dataset(paths, carried.dataset["dataset"], format=fit_config.format)
     check_carried(carried, manifest)
     heads, stats = fit_config.evaluation.heads, carried.stats
     sources = open_sources(paths, manifest, recipe=carried.recipe, heads=heads, stats=stats, config=fit_config)

@@ -139,15 +139,21 @@ def check_same(folder: Path, config: FitConfig, *, manifest: Manifest) -> None:
 
     Raises:
         ConfigError: Naming the keys that differ, what the run has and what was asked for.
+        InputError: What describes the run is missing or damaged.
     """
-    stored = yaml.safe_load((folder / CONFIG).read_text())
-    before, after = flat(stored), flat(plain(asdict(config)))
+    try:
+        before = flat(dict(yaml.safe_load((folder / CONFIG).read_text())))
+        digest = str(json.loads((folder / DATASET).read_text())["digest"])
+    except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError) as error:
+        raise InputError(
+            f"run {folder.name}: its {CONFIG} or {DATASET} cannot be read ({type(error).__name__}). Restore it, or choose another run name."
+        ) from error
+    after = flat(plain(asdict(config)))
     wrong = [
         f"{key} is {before.get(key)!r} there and {after.get(key)!r} here"
         for key in sorted({*before, *after} - set(FREE_KEYS))
         if before.get(key) != after.get(key)
     ]
-    digest = json.loads((folder / DATASET).read_text())["digest"]
     if digest != manifest.digest:
         wrong.append(f"dataset digest is {digest[:16]} there and {manifest.digest[:16]} here")
     if wrong:

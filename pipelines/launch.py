@@ -1,14 +1,17 @@
 """Runs of single assets in this process, on a persistent instance, with Dagster's log kept to warnings."""
 
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import dagster as dg
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
+from egodata.cli.console import ConsoleProgress
 from egodata.errors import EgodataError
 from pipelines.definitions import defs
 from pipelines.partitions import contiguous_ranges
+from pipelines.progress import shown_on
 
 QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 """The console stays readable; every event is in the instance and in the UI."""
@@ -35,13 +38,8 @@ class Launcher:
         Raises:
             RunFailedError: The run failed; the message holds the reason that the asset gave.
         """
-        result = self._job.execute_in_process(
-            instance=self.instance,
-            asset_selection=[key],
-            partition_key=partition,
-            run_config={**QUIET, **({} if config is None else {"ops": {key.to_python_identifier(): {"config": dict(config)}}})},
-            raise_on_error=False,
-        )
+        ops = {} if config is None else {"ops": {key.to_python_identifier(): {"config": dict(config)}}}
+        result = self._execute(key, partition_key=partition, run_config={**QUIET, **ops})
         if not result.success:
             raise RunFailedError(f"{key.to_user_string()}{'' if partition is None else f' {partition}'}: {_reason(result)}")
 
@@ -54,11 +52,14 @@ class Launcher:
         failed = 0
         for first, last in contiguous_ranges(self.instance, definition, keys=keys):
             tags = {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
-            result = self._job.execute_in_process(
-                instance=self.instance, asset_selection=[key], tags=tags, run_config=QUIET, raise_on_error=False
-            )
+            result = self._execute(key, tags=tags, run_config=QUIET)
             failed += not result.success
         return failed
+
+    def _execute(self, key: dg.AssetKey, **options: Any) -> dg.ExecuteInProcessResult:
+        with warnings.catch_warnings(), ConsoleProgress() as console, shown_on(console):
+            warnings.simplefilter("ignore", dg.PreviewWarning)  # of Dagster about its own insides
+            return self._job.execute_in_process(instance=self.instance, asset_selection=[key], raise_on_error=False, **options)
 
 
 def _reason(result: dg.ExecuteInProcessResult) -> str:

@@ -1,9 +1,8 @@
 """What a materialisation shows to a person."""
 
 import base64
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,33 +14,14 @@ from egodata.findings import Finding
 from egodata.formats import open_store
 from egodata.ingest import AttachReport, Outcome
 from egodata.parity import ParityReport
-from egodata.progress import Progress
 from egodata.reports.overlay import contact_sheet
 from egodata.schema.layout import StorePaths
 from egodata.stats import NormStats
 
 Metadata = dict[str, Any]
 
-LOG_EVERY_S = 10.0
 TABLE_ROWS = 200
 PREVIEW_TILE_PX = 380
-
-
-class _LogProgress:
-    def __init__(self, log: Callable[[str], None]) -> None:
-        self._log = log
-        self._last: dict[str, float] = {}
-
-    def __call__(self, label: str, done: int, total: int) -> None:
-        now = time.monotonic()
-        if done in (0, total) or now - self._last.get(label, 0.0) >= LOG_EVERY_S:
-            self._last[label] = now
-            self._log(f"{label}: {done}/{total}")
-
-
-def log_progress(log: Callable[[str], None]) -> Progress:
-    """Return a progress reporter that logs the start, the end, and a line every ten seconds between."""
-    return _LogProgress(log)
 
 
 def png_preview(png: bytes) -> dg.MarkdownMetadataValue:

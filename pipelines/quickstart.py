@@ -4,15 +4,18 @@ Every stage first asks whether its work is already done for the very inputs ther
 """
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from egodata.catalog import Manifest, load_dataset
+from egodata.catalog import DatasetRule, Manifest, load_dataset
+from egodata.catalog.rows import catalog_from_lance
+from egodata.catalog.rules import matches
 from egodata.cli.console import ConsoleProgress, echo
 from egodata.errors import InputError, NotFoundError
-from egodata.ingest import discover
+from egodata.schema.canonical import json_digest
 from egodata.schema.layout import StorePaths, open_root, require_writable
 from egodata.testing.world import WorldOptions, write_delivery
 from pipelines.assets.datasets import DATASET, LOADER_PARITY, NORM_STATS
@@ -27,12 +30,22 @@ from pipelines.instance import open_instance
 from pipelines.launch import Launcher
 from pipelines.partitions import DATASET_RECIPES, DATASETS, RECORDINGS, add_keys, dataset_key, recipe_key
 from pipelines.resources import STORE_VARIABLE
-from pipelines.rules import keep_rule
+from pipelines.rules import keep_rule, rule_for_delivery
 from pipelines.summary import collect, print_outcome
 
-DEFAULTS = {"mecka": ("synthetic", "human_wrist6d", "synthetic"), "lerobot": ("joints", "joints", "joints")}
+
+class Defaults(NamedTuple):
+    """What a vendor's deliveries are split, sampled and trained by, unless one says otherwise."""
+
+    rule: str
+    recipe: str
+    experiment: str
+
+
+DEFAULTS = {"mecka": Defaults("synthetic", "human_wrist6d", "synthetic"), "lerobot": Defaults("joints", "joints", "joints")}
 FORMATS = ("zarr", "lance")
 SYNTHETIC_NAME = "sort_cubes"
+BRIEF = ("evaluation.samples_per_head=64",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +56,7 @@ class Plan:
         raw: Delivery of one's own, or None for a synthetic one inside the store.
         vendor: Who delivered it.
         store: Root of the store.
-        rule: Dataset rule.
+        rule: Dataset rule; None takes the vendor's.
         recipe: Sampling recipe.
         experiment: Training experiment.
         overrides: Further words for `egotrain fit`.
@@ -54,7 +67,7 @@ class Plan:
     raw: Path | None
     vendor: str
     store: Path
-    rule: str
+    rule: str | None
     recipe: str
     experiment: str
     overrides: tuple[str, ...] = ()
@@ -73,18 +86,23 @@ class Plan:
             raise InputError(f"vendor {vendor}: no default rule, recipe and experiment. Give --rule, --recipe and --experiment.")
         if raw is not None and not raw.is_dir():
             raise InputError(f"delivery {raw}: not a folder")
-        rule, recipe, experiment = DEFAULTS.get(vendor, ("", "", ""))
+        fallback = DEFAULTS.get(vendor, Defaults("", "", ""))
         return cls(
             raw=None if raw is None else raw.absolute(),
             vendor=vendor,
             store=given["store"].absolute(),
-            rule=given["rule"] or rule,
-            recipe=given["recipe"] or recipe,
-            experiment=given["experiment"] or experiment,
-            overrides=(*given["overrides"], *([] if given["steps"] is None else [f"trainer.max_steps={given['steps']}"])),
+            rule=given["rule"],
+            recipe=given["recipe"] or fallback.recipe,
+            experiment=given["experiment"] or fallback.experiment,
+            overrides=(*BRIEF, f"trainer.max_steps={given['steps']}", *given["overrides"]),
             episodes=given["episodes"],
             workers=given["workers"],
         )
+
+    @property
+    def words_digest(self) -> str:
+        """Eight digits that name what the training was told, so that other words make another run."""
+        return json_digest([self.experiment, self.recipe, list(self.overrides)])[:8]
 
 
 @dataclass(slots=True)
@@ -95,18 +113,19 @@ class _Chain:
     paths: StorePaths
     launch: Launcher
     done: list[str] = field(default_factory=list)
+    began_s: float = field(default_factory=time.monotonic)
 
     def say(self, text: str) -> None:
-        echo(f"-- {text}")
+        echo(f"[{time.monotonic() - self.began_s:4.0f} s] {text}")
 
     def skip(self, what: str) -> None:
         self.done.append(what)
         self.say(f"{what}: already done")
 
-    def delivery(self) -> Path:
-        """Return the delivery's folder; write the synthetic one if there is none yet."""
+    def delivery(self) -> Delivery:
+        """Return the delivery; write the synthetic one if there is none yet."""
         if self.plan.raw is not None:
-            return self.plan.raw
+            return Delivery(vendor=self.plan.vendor, raw=str(self.plan.raw))
         out = self.paths.raw / self.plan.vendor / "quickstart"
         with ConsoleProgress() as progress:
             summary = write_delivery(out, WorldOptions(episodes=self.plan.episodes), progress=progress)
@@ -114,11 +133,10 @@ class _Chain:
             self.say(f"synthetic delivery: {len(summary.written)} episodes, {summary.frames_written} frames in {out}")
         else:
             self.skip("synthetic delivery")
-        return out
+        return Delivery(vendor=self.plan.vendor, raw=str(out), dataset=SYNTHETIC_NAME)
 
-    def recordings(self, raw: Path) -> list[str]:
+    def recordings(self, delivery: Delivery) -> list[str]:
         """Register the delivery, observe it, and return its recordings."""
-        delivery = Delivery(vendor=self.plan.vendor, raw=str(raw), dataset="" if self.plan.raw else SYNTHETIC_NAME)
         register(self.paths, delivery)
         instance = self.launch.instance
         found, events = raw_observations(self.paths, latest_observed(instance, RAW_EPISODE), limit=1_000_000)
@@ -154,13 +172,31 @@ class _Chain:
         else:
             self.skip("lance_v2 and parity_report")
 
+    def rule(self) -> DatasetRule:
+        """Return the rule that was asked for; for a delivery of one's own the vendor's rule, narrowed to it and named like it."""
+        if self.plan.raw is None or self.plan.rule is not None:
+            return keep_rule(self.paths, self.plan.rule or DEFAULTS[self.plan.vendor].rule)
+        template = DEFAULTS[self.plan.vendor].rule
+        return rule_for_delivery(self.paths, template=template, vendor=self.plan.vendor, delivery=self.plan.raw.name)
+
+    def tell_what_is_not_in(self, manifest: Manifest, rule: DatasetRule) -> None:
+        """Say so where the store has moved on since the dataset was frozen; it stays as it is."""
+        held = {episode.content for episodes in manifest.heads.values() for episode in episodes}
+        rows = [row for row in catalog_from_lance(self.paths) if matches(row, rule.where)]
+        other = [row for row in rows if row.content not in held]
+        if other:
+            self.say(
+                f"{len(other)} of {len(rows)} episodes are not in {manifest.ref}, which stays as it was frozen; another version takes them"
+            )
+
     def dataset(self) -> Manifest:
         """Freeze the dataset unless this version is frozen already; then statistics and loader parity."""
-        rule = keep_rule(self.paths, self.plan.rule)
+        rule = self.rule()
         ref, instance = f"{rule.name}@{rule.version}", self.launch.instance
         try:
             manifest = load_dataset(self.paths, ref)
             self.skip(f"dataset {ref}")
+            self.tell_what_is_not_in(manifest, rule)
         except NotFoundError:
             self.say(f"dataset {ref}")
             add_keys(instance, DATASETS, keys=[dataset_key(rule.name, rule.version)])
@@ -184,7 +220,7 @@ class _Chain:
         """Train once per format with the same seed; return the results by format."""
         results: dict[str, Mapping[str, Any]] = {}
         for format in FORMATS:
-            run = f"quickstart-{manifest.name}-{manifest.version}-{format}"
+            run = f"quickstart-{manifest.name}-{manifest.version}-{format}-{self.plan.words_digest}"
             result = run_result(self.paths, run)
             if result is None or result.get("dataset_digest") != manifest.digest:
                 self.say(f"training_run {run}")
@@ -215,13 +251,12 @@ def quickstart(plan: Plan) -> int:
     os.environ[STORE_VARIABLE] = str(paths.root)
     with open_instance(paths) as instance:
         chain = _Chain(plan, paths, Launcher(instance))
-        raw = chain.delivery()
-        recordings = chain.recordings(raw)
-        chain.episodes(recordings)
+        delivery = chain.delivery()
+        chain.episodes(chain.recordings(delivery))
         chain.tables()
         manifest = chain.dataset()
         results = chain.train(manifest)
-    absent = len(discover(raw, plan.vendor).absent)
-    outcome = collect(paths, manifest, recipe=plan.recipe, recordings=recordings, absent=absent, results=results)
+    outcome = collect(paths, manifest, recipe=plan.recipe, delivery=delivery, results=results)
     print_outcome(outcome, done=chain.done)
+    chain.say("quickstart done")
     return outcome.status

@@ -7,10 +7,11 @@ from typing import Any
 
 from egodata.catalog import Manifest
 from egodata.cli.console import echo, print_table
-from egodata.parity import latest
+from egodata.parity import LEVELS, latest
 from egodata.sampling import load_recipe
 from egodata.schema.layout import StorePaths
 from egodata.stats import norm_stats
+from pipelines.deliveries import Delivery
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +54,24 @@ def _losses(result: Mapping[str, Any]) -> dict[str, str]:
     return {"train": result["train_loss_hex"], **{head: found["loss_hex"] for head, found in result["heads"].items()}}
 
 
-def collect(
-    paths: StorePaths, manifest: Manifest, *, recipe: str, recordings: Sequence[str], absent: int, results: Mapping[str, Mapping[str, Any]]
-) -> Outcome:
+def collect(paths: StorePaths, manifest: Manifest, *, recipe: str, delivery: Delivery, results: Mapping[str, Mapping[str, Any]]) -> Outcome:
     """Read from the store what a quickstart came to."""
-    set_aside = {}
-    for path in sorted((paths.root / "quarantine").glob("*/*/*.json")):
-        if path.stem in set(recordings):
-            findings = json.loads(path.read_text())["findings"]
-            set_aside[path.stem] = next((item["message"] for item in findings if item["severity"] == "error"), "see its quarantine record")
+    found = delivery.discover()
+    set_aside = {item.ref.id: _reason([finding.to_json() for finding in item.findings]) for item in found.refused}
+    for ref in found.recordings:
+        record = paths.quarantine(ref.vendor, ref.delivery, ref.id)
+        if record.exists():
+            set_aside[ref.id] = _reason(json.loads(record.read_text())["findings"])
     stats = norm_stats(paths, manifest, recipe=load_recipe(recipe))
     verdicts = [row for row in latest(paths) if row["dataset_digest"] in ("", manifest.digest) and row["recipe"] in ("", recipe)]
     newest = {row["level"]: row for row in verdicts}
-    built = len(recordings) - len(set_aside)
-    parity = [newest[level] for level in ("catalog", "content", "loader") if level in newest]
-    return Outcome(paths, manifest, built, set_aside, absent, stats.key, parity, results)
+    parity = [newest[level] for level in LEVELS if level in newest]
+    built = len(found.recordings) + len(found.refused) - len(set_aside)
+    return Outcome(paths, manifest, built, set_aside, len(found.absent), stats.key, parity, results)
+
+
+def _reason(findings: Sequence[Mapping[str, Any]]) -> str:
+    return next((str(item["message"]) for item in findings if item["severity"] == "error"), "see its quarantine record")
 
 
 def print_outcome(outcome: Outcome, *, done: Sequence[str]) -> None:
@@ -81,9 +85,8 @@ def print_outcome(outcome: Outcome, *, done: Sequence[str]) -> None:
     if outcome.set_aside:
         print_table("Set aside", ["recording", "reason"], [list(item) for item in outcome.set_aside.items()])
     heads = [[head, len(members), sum(item.frames for item in members)] for head, members in manifest.heads.items()]
-    print_table(
-        f"Dataset {manifest.ref}, digest {manifest.digest[:16]}, statistics {outcome.stats_key[:16]}", ["head", "episodes", "frames"], heads
-    )
+    echo(f"dataset {manifest.ref}, digest {manifest.digest[:16]}; statistics key {outcome.stats_key[:16]}")
+    print_table("Heads", ["head", "episodes", "frames"], heads)
     levels = [
         [row["level"], "passed" if row["passed"] else "FAILED", f"{row['largest_numeric'] or 0:g}", f"{row['largest_pixel'] or 0:g}"]
         for row in outcome.parity

@@ -4,6 +4,7 @@ from egodata.catalog.datasets import ManifestDiff, diff_manifests, list_datasets
 from egodata.catalog.freeze import Frozen, build_manifest, freeze
 from egodata.catalog.gates import check_gates
 from egodata.catalog.manifest import HeadEpisode, Manifest
+from egodata.catalog.presence import check_present
 from egodata.catalog.rows import CatalogRow
 from egodata.catalog.rules import DatasetRule, load_rule
 
@@ -16,6 +17,7 @@ __all__ = [
     "ManifestDiff",
     "build_manifest",
     "check_gates",
+    "check_present",
     "diff_manifests",
     "freeze",
     "list_datasets",

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from egodata.catalog.caps import ValidShares, cap_episodes, valid_enough
 from egodata.catalog.rows import CatalogRow
 from egodata.catalog.rules import DatasetRule, HeldOutRule, PinCount, matches
 from egodata.catalog.splits import ALGORITHMS, check_split_keys, group_keys, split_keys
@@ -31,17 +32,18 @@ class Assignment:
     absent_exclusions: tuple[str, ...]
 
 
-def assign(rows: Sequence[CatalogRow], rule: DatasetRule) -> Assignment:
+def assign(rows: Sequence[CatalogRow], rule: DatasetRule, *, shares: ValidShares | None = None) -> Assignment:
     """Split a catalog by a rule; the order of `rows` does not matter.
 
     Args:
         rows: The whole catalog.
         rule: Checked, as `load_rule` returns it.
+        shares: Valid shares by episode id, for rules with `min_valid_share`; an episode that is not there is left out.
 
     Raises:
         GateError: Nothing is selected, a held-out operator is unknown, an operator or session is missing, or two recordings share a key.
     """
-    selected, left_out = _select(rows, rule)
+    selected, left_out = _select(rows, rule, shares or {})
     if not selected:
         shown = ", ".join(f"{reason} {count}" for reason, count in sorted(left_out.items())) or "the catalog is empty"
         raise GateError(
@@ -49,6 +51,7 @@ def assign(rows: Sequence[CatalogRow], rule: DatasetRule) -> Assignment:
         )
     keys = split_keys(rows)
     check_split_keys(selected, keys)
+    selected = cap_episodes(selected, keys, rule=rule, left_out=left_out)
     held_out = _held_out(selected, rule)
     heads = _heads(selected, keys, held_out, rule)
     used = sum(len(members) for members in heads.values())
@@ -59,7 +62,7 @@ def assign(rows: Sequence[CatalogRow], rule: DatasetRule) -> Assignment:
     return Assignment(heads, _pins(heads, rule), held_out, dict(sorted(left_out.items())), tuple(absent))
 
 
-def _select(rows: Sequence[CatalogRow], rule: DatasetRule) -> tuple[list[CatalogRow], Counter[str]]:
+def _select(rows: Sequence[CatalogRow], rule: DatasetRule, shares: ValidShares) -> tuple[list[CatalogRow], Counter[str]]:
     excluded = {exclusion.id: exclusion.reason for exclusion in rule.exclusions}
     left_out: Counter[str] = Counter()
     selected = []
@@ -70,6 +73,8 @@ def _select(rows: Sequence[CatalogRow], rule: DatasetRule) -> tuple[list[Catalog
             left_out[f"excluded: {excluded[row.episode_id]}"] += 1
         elif row.n_frames < rule.min_frames:
             left_out["min_frames"] += 1
+        elif not valid_enough(shares.get(row.episode_id, {}), rule.min_valid_share):
+            left_out["min_valid_share"] += 1
         else:
             selected.append(row)
     return selected, left_out
@@ -122,7 +127,7 @@ def _heads(
 ) -> dict[str, tuple[CatalogRow, ...]]:
     apart = set(held_out)
     inside = [row for row in selected if row.operator not in apart]
-    groups = group_keys(inside, keys, group_by=rule.group_by)
+    groups = group_keys(inside, keys, group_by=rule.group_by, allow_null=rule.allow_null_session)
     seen = set(ALGORITHMS[rule.algorithm](set(groups.values()), rule.valid_ratio, seed=rule.seed))
     members = {
         "train": [row for row in inside if groups[row.episode_id] not in seen],

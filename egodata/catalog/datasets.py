@@ -7,24 +7,28 @@ from pathlib import Path
 
 from egodata.catalog.gates import SHOWN, check_gates
 from egodata.catalog.manifest import HeadEpisode, Manifest, manifest_from_bytes
+from egodata.catalog.presence import SAMPLED, check_present
 from egodata.catalog.withdrawn import require_not_withdrawn
 from egodata.errors import GateError, NotFoundError
+from egodata.formats import open_store
 from egodata.names import nearest
 from egodata.schema.ids import dataset_ref, sorted_ids
 from egodata.schema.layout import StorePaths
 
 
-def load_dataset(paths: StorePaths, ref: str | Path) -> Manifest:
+def load_dataset(paths: StorePaths, ref: str | Path, *, format: str | None = None, sample: int | None = SAMPLED) -> Manifest:
     """Load a frozen dataset, check its digest and run its gates again.
 
     Args:
         paths: The store.
         ref: ``name@version``, or the path of a manifest.
+        format: The copy that will be read: its episodes are opened at their recorded contents. None opens nothing.
+        sample: How many episodes to open; None opens all. See `check_present`.
 
     Raises:
         SchemaError: A name without version, or ``latest``.
         NotFoundError: No such dataset; the message lists the nearest.
-        GateError: The manifest was changed, is not the one asked for, or fails a gate.
+        GateError: The manifest was changed, is not the one asked for, fails a gate, or an episode is gone.
     """
     if isinstance(ref, Path) or ref.endswith(".json"):
         path, asked = Path(ref), None
@@ -39,6 +43,8 @@ def load_dataset(paths: StorePaths, ref: str | Path) -> Manifest:
         raise GateError(f"dataset {asked}: the file there is {manifest.ref}. Put it back in its own folder.")
     require_not_withdrawn(path, where=f"dataset {manifest.ref}")
     check_gates(manifest)
+    if format is not None:
+        check_present(manifest, open_store(paths, format, versions=manifest.lance_versions), sample=sample)
     return manifest
 
 

@@ -10,12 +10,14 @@ from typing import Any
 
 from egodata import __version__
 from egodata.catalog.assign import assign
+from egodata.catalog.caps import ValidShares, read_valid_shares
 from egodata.catalog.datasets import diff_manifests
 from egodata.catalog.gates import check_gates
 from egodata.catalog.known import load_known
+from egodata.catalog.lineage import parent_note
 from egodata.catalog.manifest import Manifest, head_episode, manifest_bytes, manifest_digest, manifest_from_bytes
 from egodata.catalog.rows import CatalogRow, catalog_from_lance, catalog_from_store
-from egodata.catalog.rules import DatasetRule, checked_rule, rule_identity
+from egodata.catalog.rules import DatasetRule, checked_rule, matches, rule_identity
 from egodata.errors import ConflictError, InputError
 from egodata.formats import open_store
 from egodata.schema.canonical import jsonable
@@ -37,20 +39,23 @@ class Frozen:
     created: bool
 
 
-def build_manifest(rows: Sequence[CatalogRow], rule: DatasetRule, *, provenance: Mapping[str, Any]) -> Manifest:
+def build_manifest(
+    rows: Sequence[CatalogRow], rule: DatasetRule, *, provenance: Mapping[str, Any], shares: ValidShares | None = None
+) -> Manifest:
     """Apply a rule to a catalog and gate the result; nothing is written.
 
     Args:
         rows: The whole catalog, in any order.
         rule: Its `version` is used as it is.
         provenance: Kept beside the identity; what the rule left out is added to it.
+        shares: Valid shares by episode, for rules with `min_valid_share`.
 
     Raises:
         ConfigError: The rule makes no sense.
         GateError: The rule cannot be applied to this catalog, or the result fails a gate.
     """
     rule = checked_rule(rule, where=f"rule {rule.name}")
-    result = assign(rows, rule)
+    result = assign(rows, rule, shares=shares)
     counts = {"catalog_episodes": len(rows), "left_out": result.left_out, "absent_exclusions": list(result.absent_exclusions)}
     draft = Manifest(
         name=rule.name,
@@ -102,8 +107,11 @@ def freeze(
     if known.digest:
         noted["catalog_known"] = known.digest
     rule = rule if version is None else replace(rule, version=version)
-    manifest = build_manifest(rows, rule, provenance={**(provenance or {}), **noted})
+    shares = _shares(paths, rows, rule, format=format, versions=versions)
+    manifest = build_manifest(rows, rule, provenance={**(provenance or {}), **noted}, shares=shares)
     path = paths.manifest(manifest.name, manifest.version)
+    if not path.exists():
+        manifest = replace(manifest, provenance={**manifest.provenance, **parent_note(paths, manifest)})
     created = _write_once(path, manifest_bytes(manifest))
     if not created:
         manifest = _same_or_refuse(path, manifest)
@@ -123,6 +131,15 @@ def _catalog(paths: StorePaths, format: str) -> tuple[list[CatalogRow], dict[str
     if format != "zarr":
         raise InputError(f"format {format!r}: expected zarr or lance")
     return catalog_from_store(open_store(paths, format)), None
+
+
+def _shares(
+    paths: StorePaths, rows: Sequence[CatalogRow], rule: DatasetRule, *, format: str, versions: dict[str, int] | None
+) -> dict[str, dict[str, float]]:
+    if not rule.min_valid_share:
+        return {}
+    wanted = [row for row in rows if matches(row, rule.where) and row.n_frames >= rule.min_frames]
+    return read_valid_shares(open_store(paths, format, versions=versions), wanted, rule=rule)
 
 
 def _write_once(path: Path, data: bytes) -> bool:

@@ -9,7 +9,7 @@ from egodata.catalog.splits import DEFAULT_SEED
 from egodata.config import find_config, load_config, strict_config
 from egodata.errors import ConfigError
 from egodata.names import nearest
-from egodata.schema.ids import HEADS, check_dataset_name, check_episode_id, sorted_ids
+from egodata.schema.ids import HEADS, check_dataset_name, check_episode_id, check_feature_key, sorted_ids
 
 Scalar = str | int | bool | None
 Head = Literal["train", "seen", "unseen_operator"]
@@ -23,6 +23,9 @@ FILTER_TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("annotation_keys", "cameras"), (str,)),
 }
 """Columns that `where` may name, with the types of their values. For the last two, one of the row's entries has to match."""
+
+ADDED_FIELDS = ("allow_null_session", "min_valid_share", "max_per_operator", "max_per_task")
+"""Fields of a rule that are left out of a dataset's identity where they say nothing."""
 
 
 @strict_config
@@ -76,7 +79,12 @@ class DatasetRule:
         group_by: What is never divided between heads: ``recording``, ``session`` or ``operator``.
         allow_null_operator: Whether episodes of unknown operators may be used beside held-out ones.
         pins: Per head: episode ids in the order shown, or the first N.
+        allow_null_session: Whether, grouping by session, a recording without one is a group of its own; else it is refused.
         min_frames: Shorter episodes are left out.
+        min_valid_share: Feature -> share of an episode's frames that its mask must hold at least, such as ``{obs_head_pose: 0.9}``;
+            an episode without the feature is left out.
+        max_per_operator: Most episodes of one operator; see `egodata.catalog.caps`.
+        max_per_task: Most episodes of one task.
         exclusions: Episodes left out, with reasons.
     """
 
@@ -94,6 +102,10 @@ class DatasetRule:
     pins: dict[Head, tuple[str, ...] | PinCount] = field(default_factory=dict)
     min_frames: int = 1
     exclusions: tuple[Exclusion, ...] = ()
+    allow_null_session: bool = False
+    min_valid_share: dict[str, float] = field(default_factory=dict)
+    max_per_operator: int | None = None
+    max_per_task: int | None = None
 
     @property
     def holds_out(self) -> bool:
@@ -154,6 +166,19 @@ def _value_problems(rule: DatasetRule) -> Iterable[str]:
             yield f"pins.{head}: an episode is named twice"
     for exclusion in rule.exclusions:
         check_episode_id(exclusion.id)
+    yield from _limit_problems(rule)
+
+
+def _limit_problems(rule: DatasetRule) -> Iterable[str]:
+    for name, cap in (("max_per_operator", rule.max_per_operator), ("max_per_task", rule.max_per_task)):
+        if cap is not None and cap < 1:
+            yield f"{name}: expected at least 1, got {cap}"
+    for feature, share in rule.min_valid_share.items():
+        check_feature_key(feature)
+        if not 0 < share <= 1:
+            yield f"min_valid_share.{feature}: expected above 0 and at most 1, got {share}"
+    if rule.allow_null_session and rule.group_by != "session":
+        yield f"allow_null_session: only with group_by session, got {rule.group_by}"
 
 
 def _filter_problems(where: Mapping[str, Any]) -> Iterable[str]:
@@ -182,10 +207,16 @@ def matches(row: CatalogRow, where: Mapping[str, Scalar | tuple[Scalar, ...]]) -
 
 
 def rule_identity(rule: DatasetRule) -> dict[str, Any]:
-    """Return a rule as plain values for the manifest: all but name, version and seed; what has no order is sorted."""
+    """Return a rule as plain values for the manifest: all but name, version and seed; what has no order is sorted.
+
+    Fields that rules did not always have enter only where they are used, so that older digests stay.
+    """
     values = asdict(rule)
     for key in ("name", "version", "seed"):
         del values[key]
+    for key in ADDED_FIELDS:
+        if not values[key]:
+            del values[key]
     values["where"] = {key: sorted(_listed(value), key=repr) for key, value in rule.where.items()}
     values["held_out_operators"] = sorted_ids(rule.held_out_operators)
     values["exclusions"] = sorted(values["exclusions"], key=lambda item: str(item["id"]).encode())

@@ -53,10 +53,11 @@ def hash_v1(keys: Iterable[str], ratio: float, *, seed: int = DEFAULT_SEED) -> l
     ['a', 'b']
     """
     threshold = Fraction(repr(ratio)) * 2**64
-    return [key for key in sorted_ids(keys) if _hash64(f"{seed}:{key}") < threshold]
+    return [key for key in sorted_ids(keys) if hash64(f"{seed}:{key}") < threshold]
 
 
-def _hash64(text: str) -> int:
+def hash64(text: str) -> int:
+    """Return the first 8 bytes, big-endian, of SHA-256 of a text."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
@@ -97,17 +98,18 @@ def check_split_keys(rows: Iterable[CatalogRow], keys: dict[str, str]) -> None:
             )
 
 
-def group_keys(rows: Iterable[CatalogRow], keys: dict[str, str], *, group_by: str) -> dict[str, str]:
+def group_keys(rows: Iterable[CatalogRow], keys: dict[str, str], *, group_by: str, allow_null: bool = False) -> dict[str, str]:
     """Return what each episode is split by, by episode id.
 
     Args:
         rows: Episodes to split.
         keys: Their recordings' keys, from `split_keys`.
         group_by: ``recording``, ``session`` or ``operator``.
+        allow_null: Whether a recording without session or operator is a group of its own.
 
     Raises:
         ConfigError: Another `group_by`.
-        GateError: Grouping by session or operator, and an episode has none.
+        GateError: Grouping by session or operator, and an episode has none; or a recording's key is also a session's name.
     """
     if group_by == "recording":
         return {row.episode_id: keys[row.episode_id] for row in rows}
@@ -115,9 +117,20 @@ def group_keys(rows: Iterable[CatalogRow], keys: dict[str, str], *, group_by: st
         raise ConfigError(f"group_by {group_by!r}: expected recording, session or operator")
     groups = {row.episode_id: row.session if group_by == "session" else row.operator for row in rows}
     unknown = sorted_ids(episode for episode, group in groups.items() if group is None)
+    if unknown and allow_null:
+        alone = {episode: keys[episode] for episode in unknown}
+        return _joined(groups, alone, group_by)
     if unknown:
         raise GateError(
             f"group_by {group_by}: {len(unknown)} episodes have no {group_by} ({', '.join(unknown[:5])}). "
-            f"Exclude them, import a registry, or group by recording."
+            f"Exclude them, import a registry, set allow_null_session, or group by recording."
         )
     return {episode: group for episode, group in groups.items() if group is not None}
+
+
+def _joined(groups: dict[str, str | None], alone: dict[str, str], group_by: str) -> dict[str, str]:
+    known = {episode: group for episode, group in groups.items() if group is not None}
+    shared = sorted_ids(set(known.values()) & set(alone.values()))
+    if shared:
+        raise GateError(f"group_by {group_by}: {shared[0]} is the key of a recording and the name of a {group_by}. Exclude or rename one.")
+    return {**known, **alone}

@@ -9,8 +9,12 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bars, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 PLAIN_EVERY_S = 5.0
+IDENTITIES = ("episode", "recording")
+"""Columns that people copy from: not broken over lines where they are short enough."""
+MAX_WHOLE = 40
 
 
 def echo(text: str = "") -> None:
@@ -23,10 +27,17 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
     table = Table(title=title, title_justify="left")
     for index, name in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[index], (int, float)) for row in rows)
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        whole = name in IDENTITIES and all(len(str(row[index])) <= MAX_WHOLE for row in rows)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold", no_wrap=whole)
     for row in rows:
-        table.add_row(*("" if cell is None else str(cell) for cell in row))
+        table.add_row(*(_cell(value) for value in row))
     Console(width=None if sys.stdout.isatty() else 120).print(table)
+
+
+def _cell(value: Any) -> Text:
+    """Show a value as it is: brackets are no markup, and what would steer the terminal is escaped."""
+    text = "" if value is None else str(value)
+    return Text("".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text))
 
 
 class ConsoleProgress:

@@ -28,6 +28,7 @@ SHOWN = 20
 )
 @click.option("--workers", type=click.IntRange(0), help="Processes. Default: 2, or 1 on one core.")
 @click.option("--limit", type=click.IntRange(1), help="Only the first N recordings by id.")
+@click.option("--only", multiple=True, metavar="ID", help="Only this recording. Can be repeated.")
 @click.option("--force", is_flag=True, help="Build again what did not change.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option(
@@ -44,6 +45,7 @@ def ingest(  # noqa: PLR0913  click passes one parameter per option
     profile: str,
     workers: int | None,
     limit: int | None,
+    only: tuple[str, ...],
     force: bool,
     as_json: bool,
     fail_on: str,
@@ -59,6 +61,7 @@ def ingest(  # noqa: PLR0913  click passes one parameter per option
         settings=PROFILES[profile],
         workers=workers,
         limit=limit,
+        only=only or None,
         force=force,
         fail_on=Severity[fail_on.upper()],
     )

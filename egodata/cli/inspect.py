@@ -10,7 +10,7 @@ import click
 from egodata.cli.console import echo, print_table
 from egodata.cli.opened import open_episodes
 from egodata.episode import EpisodeReader, EpisodeStore
-from egodata.errors import InputError
+from egodata.errors import CorruptEpisodeError, InputError
 from egodata.formats.zarr import ZarrEpisode
 from egodata.formats.zarr.versions import GROUP
 from egodata.reports.validate import validate_episode
@@ -27,22 +27,22 @@ CATALOG_ABOVE = 1000
 @click.option("--where", help="SQL condition over the catalog, such as \"task_name = 'fold' AND n_frames > 100\".")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Rows of the catalog to print.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def inspect(store: Path, episode_id: str | None, where: str | None, limit: int, as_json: bool) -> None:
+def inspect(store: Path, episode_id: str | None, where: str | None, limit: int, as_json: bool) -> int:
     """List the episodes of STORE, or the arrays, cameras, spans, digests and findings of EPISODE_ID.
 
     STORE may also be a folder of old <id>.zarr groups (schema v3.0, v3.1). With --where, and for stores of more than a thousand episodes
-    with a Lance copy, the list comes from its catalog.
+    with a Lance copy, the list comes from its catalog. Exit status 1 if an episode in the list cannot be opened.
     """
     if episode_id is not None and where is not None:
         raise InputError("inspect: got an episode and --where. Give one of them.")
     if episode_id is None and (where is not None or _many(StorePaths(store))):
         _inspect_catalog(open_root(store), where, limit=limit, as_json=as_json)
-        return
+        return 0
     episodes = open_episodes(store, "zarr")
     if episode_id is None:
-        _inspect_store(episodes, store, as_json=as_json)
-    else:
-        _inspect_episode(episodes, episode_id, as_json=as_json)
+        return _inspect_store(episodes, store, as_json=as_json)
+    _inspect_episode(episodes, episode_id, as_json=as_json)
+    return 0
 
 
 def _place(reader: EpisodeReader) -> Path:
@@ -73,34 +73,44 @@ def _inspect_catalog(paths: StorePaths, where: str | None, *, limit: int, as_jso
     echo(f"{found.num_rows} episodes, {sum(found['n_frames'].to_pylist())} frames{more}")
 
 
-def _inspect_store(episodes: EpisodeStore, root: Path, *, as_json: bool) -> None:
-    rows = []
+def _inspect_store(episodes: EpisodeStore, root: Path, *, as_json: bool) -> int:
+    rows, damaged = [], []
     for one in episodes.episode_ids():
-        reader = episodes.open(one)
-        group = _place(reader)
-        meta = reader.meta
-        rows.append(
-            {
-                "episode": one,
-                "vendor": meta.vendor,
-                "task": meta.task_name,
-                "operator": meta.operator,
-                "frames": meta.total_frames,
-                "fps": round(float(meta.fps), 3),
-                "cameras": ", ".join(meta.cameras),
-                "annotations": ", ".join(reader.annotation_keys),
-                "KB": _size_bytes(group) // 1024,
-                "version": group.parent.name if group.name == GROUP else meta.schema_version,
-            }
-        )
-        reader.close()
+        try:
+            rows.append(_row(episodes, one))
+        except CorruptEpisodeError as error:
+            damaged.append(str(error))
     if as_json:
-        echo(json.dumps({"episodes": rows}, sort_keys=True))
-    elif not rows:
+        echo(json.dumps({"episodes": rows, "damaged": damaged}, sort_keys=True))
+    elif not rows and not damaged:
         echo(f"no episodes yet. Add some with `egodata ingest RAW --vendor V --store {root}`.")
     else:
-        print_table(f"Episodes of {root}", tuple(rows[0]), [tuple(row.values()) for row in rows])
-        echo(f"{len(rows)} episodes, {sum(int(str(row['frames'])) for row in rows)} frames")
+        if rows:
+            print_table(f"Episodes of {root}", tuple(rows[0]), [tuple(row.values()) for row in rows])
+        echo(f"{len(rows)} episodes, {sum(row['frames'] for row in rows)} frames")
+        for message in damaged:
+            echo(message)
+    return 1 if damaged else 0
+
+
+def _row(episodes: EpisodeStore, one: str) -> dict[str, Any]:
+    reader = episodes.open(one)
+    group = _place(reader)
+    meta = reader.meta
+    found = {
+        "episode": one,
+        "vendor": meta.vendor,
+        "task": meta.task_name,
+        "operator": meta.operator,
+        "frames": meta.total_frames,
+        "fps": round(float(meta.fps), 3),
+        "cameras": ", ".join(meta.cameras),
+        "annotations": ", ".join(reader.annotation_keys),
+        "KB": _size_bytes(group) // 1024,
+        "version": group.parent.name if group.name == GROUP else meta.schema_version,
+    }
+    reader.close()
+    return found
 
 
 def _inspect_episode(episodes: EpisodeStore, episode_id: str, *, as_json: bool) -> None:

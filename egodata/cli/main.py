@@ -80,6 +80,13 @@ def run(command: click.Command, args: Sequence[str] | None = None, *, program: s
             traceback.print_exc()
         click.echo(f"{program}: {error}", err=True)
         return 1 if isinstance(error, GateError) else 2  # a failed gate is a verdict on data, not wrong usage
+    except OSError as error:
+        if show:
+            traceback.print_exc()
+        click.echo(
+            f"{program}: {error.filename or 'a file'}: {error.strerror or error}. Check the path, its permissions, the disk.", err=True
+        )
+        return 2
     except Exception as error:  # noqa: BLE001  the outermost frame: nothing may end in a bare traceback
         if show:
             traceback.print_exc()

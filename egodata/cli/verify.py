@@ -47,4 +47,6 @@ def verify(
     if not as_json:
         bad = len({finding.episode for finding in findings})
         echo(f"{len(ids)} episodes verified, {bad} with findings")
+        if findings:
+            echo(f"to build one again from its delivery: egodata ingest RAW --vendor V --store {paths.root} --force --only RECORDING")
     ctx.exit(1 if findings else 0)

@@ -54,6 +54,8 @@ def ingest(
         NotFoundError: No such vendor, config or recording.
     """
     vendor = get_source(options.vendor)
+    if options.store.resolve() == raw.resolve():
+        raise InputError(f"store {options.store}: is the delivery itself, which is only read. Choose another --store.")
     filled = vendor_options(raw, dataset=options.dataset, delivery=options.delivery, config=options.config, declare=options.declare)
     settings = vendor.settings(filled)
     discovery = vendor.discover(raw.resolve(), filled)

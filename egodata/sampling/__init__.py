@@ -1,5 +1,6 @@
 """Samples: recipes, windows, coordinate frames, prompts and order, written once above `EpisodeReader`."""
 
+from egodata.sampling.evaluation import EvaluationHead, PinClip, evaluation_head, pin_clips
 from egodata.sampling.index import HeadIndex
 from egodata.sampling.order import auto_per_episode, epoch_order, even_stride, sample_digest, stream_digests
 from egodata.sampling.recipe import ActionSpec, ImageHistory, Layout, ProprioSpec, Recipe, bind, load_recipe
@@ -7,17 +8,20 @@ from egodata.sampling.seeds import derive_seed
 from egodata.sampling.source import HeadSource
 from egodata.sampling.tracks import episode_windows
 from egodata.sampling.transforms import Poses, actions_to_poses
-from egodata.sampling.types import EpisodeWindows, Normaliser, Sample
+from egodata.sampling.types import EpisodeWindows, Normaliser, Part, Sample
 from egodata.sampling.windows import cutoff_ends
 
 __all__ = [
     "ActionSpec",
     "EpisodeWindows",
+    "EvaluationHead",
     "HeadIndex",
     "HeadSource",
     "ImageHistory",
     "Layout",
     "Normaliser",
+    "Part",
+    "PinClip",
     "Poses",
     "ProprioSpec",
     "Recipe",
@@ -29,8 +33,10 @@ __all__ = [
     "derive_seed",
     "epoch_order",
     "episode_windows",
+    "evaluation_head",
     "even_stride",
     "load_recipe",
+    "pin_clips",
     "sample_digest",
     "stream_digests",
 ]

@@ -28,6 +28,22 @@ OPEN_READERS = 128
 
 
 @dataclass(frozen=True, slots=True)
+class Keep:
+    """What a source keeps of its episodes' numbers.
+
+    Attributes:
+        numbers_bytes: Cap of prepared numbers in memory; the last used ones stay.
+        blocks: Memory-mapped numbers shared by processes; None reads the store itself.
+    """
+
+    numbers_bytes: int = NUMBERS_BYTES
+    blocks: BlockCache | None = None
+
+
+USUAL = Keep()
+
+
+@dataclass(frozen=True, slots=True)
 class Numbers:
     """What a source keeps of an episode: no images.
 

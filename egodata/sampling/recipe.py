@@ -1,6 +1,6 @@
 """Recipes: which numbers, images and texts of an episode make a sample. Values only, from YAML."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from egodata.config import find_config, load_config, strict_config
@@ -96,6 +96,7 @@ class Recipe:
         prompt_roles: Annotation keys whose active texts are the prompt candidates, in this order. There is no fallback to others.
         default_prompt: The prompt where no text is active.
         span_cutoff: Annotation key whose span ends the action window, or None.
+        pool_horizon: Whether statistics of the action are one per channel over all steps, instead of one per step and channel.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Recipe:
     prompt_roles: tuple[str, ...] = ()
     default_prompt: str = ""
     span_cutoff: str | None = None
+    pool_horizon: bool = False
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.embodiments if name not in EMBODIMENTS]
@@ -155,13 +157,31 @@ class Recipe:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of every value but the name."""
-        return json_digest({key: value for key, value in asdict(self).items() if key != "name"})
+        """SHA-256 of every value but the name; `pool_horizon` enters only where it is set, so that older digests stay."""
+        return json_digest({key: value for key, value in asdict(self).items() if key != "name" and (key != "pool_horizon" or value)})
 
     @property
     def numbers_digest(self) -> str:
         """SHA-256 of what actions and proprio depend on; statistics are keyed by it."""
-        return json_digest({"action": asdict(self.action), "proprio": asdict(self.proprio), "span_cutoff": self.span_cutoff})
+        pooled = {"pool_horizon": True} if self.pool_horizon else {}
+        return json_digest({"action": asdict(self.action), "proprio": asdict(self.proprio), "span_cutoff": self.span_cutoff, **pooled})
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Numeric features that actions and proprio are made of, sorted, without their masks."""
+        wanted: list[str] = []
+        for spec in (self.action, self.proprio):
+            wanted += [spec.feature] if spec.layout == "joints" else [f"{side}.{spec.feature}" for side in SIDES]
+        if self.action.coordinate_frame == "wrist":
+            wanted += [f"{side}.{self.action.reference}" for side in SIDES]
+        if "head" in (self.action.coordinate_frame, self.proprio.coordinate_frame):
+            wanted.append(HEAD_POSE)
+        return tuple(sorted(set(wanted)))
+
+    @property
+    def numbers_only(self) -> "Recipe":
+        """The same recipe without cameras and prompts: its windows are the same numbers."""
+        return replace(self, cameras=(), prompt_roles=())
 
     def to_json(self) -> dict[str, Any]:
         """Return all values as plain types; `egodata.config.typed(Recipe, ...)` reads them back."""
@@ -197,17 +217,6 @@ def load_recipe(name_or_path: str) -> Recipe:
     return load_config(find_config("recipes", name_or_path), Recipe)
 
 
-def _features(recipe: Recipe) -> list[str]:
-    wanted: list[str] = []
-    for spec in (recipe.action, recipe.proprio):
-        wanted += [spec.feature] if spec.layout == "joints" else [f"{side}.{spec.feature}" for side in SIDES]
-    if recipe.action.coordinate_frame == "wrist":
-        wanted += [f"{side}.{recipe.action.reference}" for side in SIDES]
-    if "head" in (recipe.action.coordinate_frame, recipe.proprio.coordinate_frame):
-        wanted.append(HEAD_POSE)
-    return sorted(set(wanted))
-
-
 def _names(spec: ActionSpec | ProprioSpec, meta: EpisodeMeta, channels: tuple[str, ...]) -> tuple[str, ...]:
     if spec.layout != "joints":
         return tuple(f"{side}.{channel}" for side in SIDES for channel in channels)
@@ -232,11 +241,11 @@ def bind(recipe: Recipe, meta: EpisodeMeta) -> Layout:
     where = f"recipe {recipe.name} on episode {meta.episode_id}"
     if embodiment not in recipe.embodiments:
         raise RecipeError(f"{where}: expected embodiment {' or '.join(recipe.embodiments)}, got {embodiment}. Choose a recipe for it.")
-    wanted = [*_features(recipe), *(camera_key(camera) for camera in recipe.cameras)]
+    wanted = [*recipe.features, *(camera_key(camera) for camera in recipe.cameras)]
     missing = [key for key in wanted if key not in meta.features]
     if missing:
         raise RecipeError(f"{where}: missing {', '.join(missing)} ({nearest(missing[0], meta.features)}). Choose a recipe that fits.")
-    features = _features(recipe)
+    features = recipe.features
     masks = [valid_key(key) for key in [*features, *(camera_key(camera) for camera in recipe.cameras)]]
     rotation = tuple(f"r{column}{axis}" for column in (1, 2) for axis in "xyz")
     action_names = _names(recipe.action, meta, ("x", "y", "z", *rotation))

@@ -13,15 +13,18 @@ from egodata.formats import open_store
 from egodata.progress import Progress, silent, tracked
 from egodata.sampling.assemble import episode_samples, read_images
 from egodata.sampling.blocks import BlockCache
-from egodata.sampling.cache import EpisodeCache, Numbers
+from egodata.sampling.cache import USUAL, EpisodeCache, Keep, Numbers
 from egodata.sampling.index import HeadIndex, build_index
 from egodata.sampling.order import AUTO_BUDGET, auto_per_episode, stride_indices
 from egodata.sampling.prompts import frames_with_text
 from egodata.sampling.recipe import Layout, Recipe, bind
 from egodata.sampling.tracks import windows_of
-from egodata.sampling.types import EpisodeWindows, Normaliser, Sample
+from egodata.sampling.types import EpisodeWindows, Normaliser, Part, Sample
 from egodata.sampling.windows import cutoff_ends
 from egodata.schema.layout import StorePaths
+
+PIECE_STEPS = 25_600
+"""Most action steps that a walk over windows makes at once: bounds its memory, whatever the length of an episode."""
 
 
 class HeadSource:
@@ -36,7 +39,7 @@ class HeadSource:
         normalisers: Mapping[str, Normaliser] | None = None,
         seed: int = 0,
         progress: Progress = silent,
-        blocks: BlockCache | None = None,
+        keep: Keep = USUAL,
     ) -> None:
         """Bind the recipe to every episode, then read their masks and build the index. `open` is the usual way in.
 
@@ -47,7 +50,7 @@ class HeadSource:
             normalisers: For ``action`` and ``proprio``; a missing one leaves the numbers as they are.
             seed: Base seed of prompts.
             progress: Told how far reading has come.
-            blocks: Memory-mapped numbers of the same store and format; None reads the store itself.
+            keep: How much of the episodes' numbers stays in memory, and whether mapped blocks of the same store and format serve them.
 
         Raises:
             RecipeError: An episode lacks something, or two episodes have different joints.
@@ -56,7 +59,7 @@ class HeadSource:
         self.recipe = recipe
         self.seed = seed
         self.normalisers = dict(normalisers or {})
-        self._cache = EpisodeCache(opener, recipe, blocks=blocks)
+        self._cache = EpisodeCache(opener, recipe, numbers_bytes=keep.numbers_bytes, blocks=keep.blocks)
         self.layout = self._bind_all()
         masks = (self._usable(episode) for episode in tracked(self.episodes, label="index", progress=progress))
         self.index: HeadIndex = build_index(masks)
@@ -80,8 +83,8 @@ class HeadSource:
             RecipeError: The recipe does not fit an episode; found before data is read.
         """
         opener = partial(open_store, paths, format, versions=manifest.lance_versions)
-        blocks = BlockCache(paths.cache / "blocks" / format)
-        return cls(manifest.head(head), opener, recipe=recipe, normalisers=normalisers, seed=seed, blocks=blocks)
+        keep = Keep(blocks=BlockCache(paths.cache / "blocks" / format))
+        return cls(manifest.head(head), opener, recipe=recipe, normalisers=normalisers, seed=seed, keep=keep)
 
     def _bind_all(self) -> Layout:
         layouts = [bind(self.recipe, self._cache.reader(episode).meta) for episode in self.episodes]
@@ -127,21 +130,30 @@ class HeadSource:
     def _frames(self, ordinal: int) -> NDArray[np.int64]:
         return self.index.frames[self.index.offsets[ordinal] : self.index.offsets[ordinal + 1]].astype(np.int64)
 
-    def windows_of(self, ordinal: int, *, frames: NDArray[np.int64] | None = None) -> EpisodeWindows:
+    def windows_of(self, ordinal: int, *, frames: NDArray[np.int64] | None = None, part: Part | None = None) -> EpisodeWindows:
         """Return actions and proprio of an episode's usable frames, before normalisation: for statistics.
 
         Args:
             ordinal: Position of the episode in the head.
             frames: Start frames instead of all usable ones.
+            part: Some steps of the action instead of everything.
         """
         numbers = self.numbers(ordinal)
         starts = self._frames(ordinal) if frames is None else frames
-        return windows_of(numbers.tracks, self.recipe, starts=starts, fps=numbers.fps, ends=self._ends(numbers, starts))
+        return windows_of(numbers.tracks, self.recipe, starts=starts, fps=numbers.fps, ends=self._ends(numbers, starts), part=part)
 
-    def windows(self) -> Iterator[tuple[HeadEpisode, EpisodeWindows]]:
-        """Walk over the head's episodes with the windows of their usable frames."""
+    def windows(self, *, part: Part | None = None) -> Iterator[tuple[HeadEpisode, EpisodeWindows]]:
+        """Walk over the windows of the head's usable frames, in order; a long episode comes in several pieces.
+
+        Args:
+            part: Some steps of the action instead of everything.
+        """
+        steps = self.recipe.action_steps if part is None else len(part.steps)
+        at_once = max(64, PIECE_STEPS // max(1, steps))
         for ordinal, episode in enumerate(self.episodes):
-            yield episode, self.windows_of(ordinal)
+            frames = self._frames(ordinal)
+            for start in range(0, len(frames), at_once):
+                yield episode, self.windows_of(ordinal, frames=frames[start : start + at_once], part=part)
 
     def _ends(self, numbers: Numbers, starts: NDArray[np.int64]) -> NDArray[np.int64] | None:
         if self.recipe.span_cutoff is None:

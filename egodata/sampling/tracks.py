@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from egodata.geometry.rotation import Array
 from egodata.sampling.recipe import Recipe
 from egodata.sampling.transforms import Poses, interpolate_poses, interpolate_rows, into_frame, pack_human, poses_from_rows, rows_from_poses
-from egodata.sampling.types import EpisodeWindows
+from egodata.sampling.types import EpisodeWindows, Part
 from egodata.sampling.windows import Bools, Ints, frames_in, history_frames, resampling, window_frames
 from egodata.schema.features import HEAD_POSE, SIDES, valid_key
 
@@ -98,16 +98,17 @@ def _prepare_hands(arrays: Mapping[str, NDArray[Any]], recipe: Recipe) -> Tracks
     return Tracks(action, ready, None, arms, origin, in_head, seen)
 
 
-def _actions(tracks: Tracks, recipe: Recipe, starts: Ints, ends: Ints, *, fps: Fraction) -> tuple[Array, Bools]:
+def _actions(tracks: Tracks, recipe: Recipe, starts: Ints, ends: Ints, *, fps: Fraction, steps: range) -> tuple[Array, Bools]:
     length = frames_in(recipe.action.window_s, fps)
     frames, real = window_frames(starts, frames=length, ends=ends)
-    plan = resampling(length, recipe.action.steps)
-    before, after = tracks.action[frames[:, plan.lower]], tracks.action[frames[:, plan.upper]]
-    recorded = (real[:, plan.lower] & real[:, plan.upper])[..., None]
+    plan, some = resampling(length, recipe.action.steps), slice(steps.start, steps.stop)
+    lower, upper, share = plan.lower[some], plan.upper[some], plan.share[some]
+    before, after = tracks.action[frames[:, lower]], tracks.action[frames[:, upper]]
+    recorded = (real[:, lower] & real[:, upper])[..., None]
     if tracks.arms is None:
-        values = interpolate_rows(before, after, share=np.broadcast_to(plan.share, before.shape[:2]))
+        values = interpolate_rows(before, after, share=np.broadcast_to(share, before.shape[:2]))
         return values, recorded & np.isfinite(values)
-    poses = interpolate_poses(before, after, share=np.broadcast_to(plan.share[:, None], before.shape[:3]))
+    poses = interpolate_poses(before, after, share=np.broadcast_to(share[:, None], before.shape[:3]))
     if tracks.origin is not None:
         poses = into_frame(poses, tracks.origin[starts][:, None])
     return _packed(poses, recorded, grip=False, allowed=tracks.ready[starts][:, None])
@@ -121,8 +122,8 @@ def _packed(poses: Poses, recorded: Bools | np.bool_, *, grip: bool, allowed: Bo
     return np.where(cells, values, np.nan), cells & recorded
 
 
-def _proprio(tracks: Tracks, recipe: Recipe, starts: Ints) -> tuple[Array, Bools, Bools]:
-    frames, real = history_frames(starts, count=recipe.proprio.history, stride=recipe.proprio.stride_frames)
+def _proprio(tracks: Tracks, recipe: Recipe, starts: Ints, *, history: int) -> tuple[Array, Bools, Bools]:
+    frames, real = history_frames(starts, count=history, stride=recipe.proprio.stride_frames)
     if tracks.arms is None:
         rows = np.asarray(tracks.joints)[frames]
         return rows, real, _finite(rows, -1)[..., None]
@@ -133,12 +134,18 @@ def _proprio(tracks: Tracks, recipe: Recipe, starts: Ints) -> tuple[Array, Bools
     return values, real, cells[..., :: values.shape[-1] // len(recipe.arms)]
 
 
-def windows_of(tracks: Tracks, recipe: Recipe, *, starts: Ints, fps: Fraction, ends: Ints | None = None) -> EpisodeWindows:
-    """Cut the actions and proprio of many start frames out of prepared tracks; see `episode_windows`."""
+def windows_of(
+    tracks: Tracks, recipe: Recipe, *, starts: Ints, fps: Fraction, ends: Ints | None = None, part: Part | None = None
+) -> EpisodeWindows:
+    """Cut the actions and proprio of many start frames out of prepared tracks; see `episode_windows`.
+
+    With `part` only that is made, bit for bit as in the whole: statistics take a few steps at a time.
+    """
     starts = np.asarray(starts, np.int64)
+    part = Part(range(recipe.action.steps)) if part is None else part
     ends = np.full(starts.shape, tracks.total_frames, np.int64) if ends is None else np.asarray(ends, np.int64)
-    actions, action_mask = _actions(tracks, recipe, starts, ends, fps=fps)
-    proprio, proprio_mask, arm_valid = _proprio(tracks, recipe, starts)
+    actions, action_mask = _actions(tracks, recipe, starts, ends, fps=fps, steps=part.steps)
+    proprio, proprio_mask, arm_valid = _proprio(tracks, recipe, starts, history=recipe.proprio.history if part.proprio else 0)
     return EpisodeWindows(
         starts,
         actions.astype(np.float32),

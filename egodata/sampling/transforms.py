@@ -80,7 +80,7 @@ def pack_human(poses: Poses, *, grip: bool) -> Array:
     if grip:
         parts.append(np.zeros((*poses.positions.shape[:-1], 1)))
     packed = np.concatenate(parts, axis=-1)
-    return packed.reshape(*packed.shape[:-2], -1)
+    return packed.reshape(*packed.shape[:-2], packed.shape[-2] * packed.shape[-1])
 
 
 def unpack_human(values: NDArray[np.floating], *, grip: bool) -> Poses:

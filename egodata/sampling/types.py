@@ -32,6 +32,14 @@ class Normaliser(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Which part of windows to make: some steps of the action, and whether proprio too (else it has no history step)."""
+
+    steps: range
+    proprio: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class EpisodeWindows:
     """The numbers of many samples of one episode, before normalisation: what statistics are made of.
 

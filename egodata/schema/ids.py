@@ -27,11 +27,25 @@ def check_dataset_name(value: str, what: str = "dataset name") -> str:
     """Return a dataset or version name unchanged, or refuse it.
 
     Raises:
-        SchemaError: It is empty, has a character outside ``[A-Za-z0-9_.-]``, or contains ``--``.
+        SchemaError: It is empty, has a character outside ``[A-Za-z0-9_.-]``, contains ``--``, or begins or ends with ``-``
+            (names joined by ``--`` have to come apart again).
     """
-    if not DATASET_NAME.fullmatch(value) or "--" in value or set(value) <= {"."}:
-        raise SchemaError(f"{what} {value!r}: expected 1 to 96 characters of A-Z a-z 0-9 _ . - without '--'. Choose another.")
+    if not DATASET_NAME.fullmatch(value) or "--" in f"-{value}-" or set(value) <= {"."}:
+        raise SchemaError(
+            f"{what} {value!r}: expected 1 to 96 characters of A-Z a-z 0-9 _ . - without '--' and no '-' at the ends. Choose another."
+        )
     return value
+
+
+def check_dataset_version(value: str) -> str:
+    """Return a version unchanged, or refuse it.
+
+    Raises:
+        SchemaError: It is not allowed as a name, or it is ``latest``.
+    """
+    if value == "latest":
+        raise SchemaError("dataset version 'latest': it moves, a frozen version does not. Name the version, such as v2.")
+    return check_dataset_name(value, "dataset version")
 
 
 def check_feature_key(value: str) -> str:
@@ -72,4 +86,4 @@ def dataset_ref(text: str) -> tuple[str, str]:
         raise SchemaError(f"dataset {text!r}: expected NAME@VERSION, got no version. See `egodata dataset list STORE`.")
     if version == "latest":
         raise SchemaError(f"dataset {text!r}: 'latest' moves, a frozen version does not. Name the version.")
-    return check_dataset_name(name), check_dataset_name(version, "dataset version")
+    return check_dataset_name(name), check_dataset_version(version)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from egodata.errors import InputError, NotFoundError
-from egodata.schema.ids import check_dataset_name, check_episode_id
+from egodata.schema.ids import check_dataset_name, check_dataset_version, check_episode_id
 
 SCHEMA_VERSION = "v4.0"
 STORE_SCHEMA = 1
@@ -80,11 +80,11 @@ class StorePaths:
 
     def manifest(self, name: str, version: str) -> Path:
         """Manifest of a frozen dataset."""
-        return self.datasets / check_dataset_name(name) / check_dataset_name(version, "dataset version") / "manifest.json"
+        return self.datasets / check_dataset_name(name) / check_dataset_version(version) / "manifest.json"
 
     def norm_stats(self, name: str, version: str) -> Path:
         """Folder of norm statistics of a dataset."""
-        return self.root / "norm_stats" / check_dataset_name(name) / check_dataset_name(version, "dataset version")
+        return self.root / "norm_stats" / check_dataset_name(name) / check_dataset_version(version)
 
     def quarantine(self, vendor: str, delivery: str, recording: str) -> Path:
         """Quarantine record of one recording."""
@@ -109,8 +109,10 @@ def open_root(root: Path | str, *, create: bool = False) -> StorePaths:
             raise NotFoundError(f"store {root}: no store.json there. Make one with `egodata ingest RAW --vendor V --store {root}`.")
         _create(paths, marker)
     try:
-        found = json.loads(marker.read_text())
-    except json.JSONDecodeError as error:
+        found = json.loads(marker.read_text("utf-8"))
+        if not isinstance(found, dict) or not isinstance(found.get("store_schema", 0), int):
+            raise ValueError("expected an object with a whole number store_schema")
+    except (ValueError, RecursionError) as error:
         raise InputError(f"store {root}: store.json is not JSON ({error}). Restore it from a backup or remove it.") from error
     if found.get("store_schema", 0) > STORE_SCHEMA:
         raise InputError(

@@ -1,11 +1,30 @@
 """Files of a delivery, never followed out of it."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 
 def is_inside(root: Path, path: Path) -> bool:
-    """Return whether a path stays in a delivery once every symbolic link and `..` is resolved."""
-    return path.resolve().is_relative_to(root.resolve())
+    """Return whether a path stays in a delivery once every symbolic link and `..` is resolved; a link that leads to itself does not."""
+    try:
+        return path.resolve().is_relative_to(root.resolve())
+    except (RuntimeError, OSError):  # a loop of links: RuntimeError up to Python 3.12
+        return False
+
+
+def parse_json(text: str) -> Any:
+    """Parse what a vendor calls JSON.
+
+    Raises:
+        ValueError: Not JSON, nested too deep to be read, or text in it that UTF-8 has no form for (half a surrogate pair).
+    """
+    try:
+        value = json.loads(text)
+        json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+    return value
 
 
 def present(*paths: Path | None) -> tuple[Path, ...]:

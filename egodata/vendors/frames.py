@@ -34,15 +34,17 @@ RATE_TOLERANCE = 0.005
 TIE_NS = 1000
 UNIX_UNITS = ((Decimal(10) ** 17, "ns", 0), (Decimal(10) ** 14, "us", 3), (Decimal(10) ** 11, "ms", 6), (Decimal(10) ** 8, "s", 9))
 RELATIVE = "s from the first frame"
+MAX_NS = Decimal(2**63 - 1)
+MAX_DIGITS = 30
 
 
 def parse_decimal(text: str) -> Decimal | None:
-    """Read a decimal number exactly; None if it is not a finite number."""
+    """Read a decimal number exactly; None if it is not a finite number, or one of more digits than any time has."""
     try:
         value = Decimal(text.strip())
     except InvalidOperation:
         return None
-    return value if value.is_finite() else None
+    return value if value.is_finite() and value.adjusted() < MAX_DIGITS else None
 
 
 def judge_unit(values: Sequence[Decimal]) -> str | None:
@@ -54,10 +56,11 @@ def judge_unit(values: Sequence[Decimal]) -> str | None:
         values: Every start stamp in the file, at least one.
 
     Returns:
-        ``s``, ``ms``, ``us``, ``ns`` for unix time, `RELATIVE`, or None if the rows disagree.
+        ``s``, ``ms``, ``us``, ``ns`` for unix time, `RELATIVE`, or None if the rows disagree or are beyond the nanoseconds of int64.
     """
     units = {_unit_of(value) for value in values}
-    return units.pop() if len(units) == 1 else None
+    unit = units.pop() if len(units) == 1 else None
+    return None if unit is None or max(map(abs, values)) > MAX_NS.scaleb(-_power(unit)) else unit
 
 
 def _unit_of(value: Decimal) -> str:
@@ -69,8 +72,11 @@ def _unit_of(value: Decimal) -> str:
 
 def to_ns(value: Decimal, unit: str) -> int:
     """Turn a stamp into integer nanoseconds without passing through floats; a half rounds to even."""
-    power = {name: power for _, name, power in UNIX_UNITS}.get(unit, 9)
-    return int(value.scaleb(power).to_integral_value())
+    return int(value.scaleb(_power(unit)).to_integral_value())
+
+
+def _power(unit: str) -> int:
+    return {name: power for _, name, power in UNIX_UNITS}.get(unit, 9)
 
 
 def standard_rate(hz: Fraction) -> Fraction:
@@ -125,7 +131,9 @@ def nearest_rows(wanted_ns: NDArray[np.int64], have_ns: NDArray[np.int64]) -> tu
 
 
 def cast_float32(values: NDArray[np.floating]) -> tuple[NDArray[np.float32], float]:
-    """Cast once to float32 and return the largest absolute error over finite values."""
-    out = np.asarray(values).astype(np.float32)
+    """Cast once to float32 and return the largest absolute error over finite values; what float32 cannot hold is NaN."""
+    with np.errstate(over="ignore"):
+        out = np.asarray(values).astype(np.float32)
+    out[~np.isfinite(out)] = np.nan
     error = np.abs(out.astype(np.float64) - np.asarray(values, np.float64))
     return out, float(np.nanmax(error)) if np.isfinite(error).any() else 0.0

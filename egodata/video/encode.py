@@ -1,4 +1,4 @@
-"""Encoding into self-contained mp4 elements, streamed: decoding and scaling run ahead of the encoder in a thread."""
+"""Encoding into self-contained mp4 elements, streamed: decoding and scaling run ahead of the encoder, each in a thread."""
 
 from collections.abc import Generator, Iterable, Iterator
 from fractions import Fraction
@@ -18,7 +18,7 @@ from egodata.video.colour import BT709, LIMITED, to_stored
 from egodata.video.settings import EncodeSettings
 from egodata.video.source import displayed_frames
 
-QUEUE_FRAMES = 8
+DECODED_FRAMES, QUEUE_FRAMES = 4, 8
 
 
 def encode_video(source: VideoSource, *, fps: Fraction, settings: EncodeSettings) -> Iterator[bytes]:
@@ -40,7 +40,10 @@ def encode_video(source: VideoSource, *, fps: Fraction, settings: EncodeSettings
     rows = np.asarray(source.rows, np.int64)
     if rows.ndim != 1 or (rows.size and (rows[0] < 0 or bool((np.diff(rows) < 0).any()))):
         raise VideoError(f"video {where}: rows must be displayed-frame numbers from 0 that never go back.")
-    with ahead(_picked(source, rows), depth=QUEUE_FRAMES) as frames:
+    with (
+        ahead(displayed_frames(source.path), depth=DECODED_FRAMES) as decoded,
+        ahead(_picked(source, rows, decoded), depth=QUEUE_FRAMES) as frames,
+    ):
         yield from _encode_chunks(frames, fps=fps, settings=settings, where=where)
 
 
@@ -80,12 +83,12 @@ def _from_arrays(frames: Iterable[NDArray[np.uint8]]) -> Iterator[av.VideoFrame]
         yield to_stored(frame, reformatter, size=size, where="frames in memory")
 
 
-def _picked(source: VideoSource, rows: NDArray[np.int64]) -> Generator[av.VideoFrame, None, None]:
+def _picked(source: VideoSource, rows: NDArray[np.int64], decoded: Iterator[av.VideoFrame]) -> Generator[av.VideoFrame, None, None]:
     """Yield one stored-form frame per row, the same one again where a row repeats."""
     where, reformatter, row, count = source.path.name, VideoReformatter(), 0, 0
     if not rows.size:
         return
-    for number, frame in enumerate(displayed_frames(source.path)):
+    for number, frame in enumerate(decoded):
         count = number + 1
         if rows[row] != number:
             continue

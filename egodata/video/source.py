@@ -1,7 +1,7 @@
 """Plain sequential decoding of a vendor's file: displayed frames in order, upright."""
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -109,7 +109,7 @@ class _Upright:
         return turned
 
 
-def displayed_frames(path: Path, *, turned: bool = True) -> Iterator[av.VideoFrame]:
+def displayed_frames(path: Path, *, turned: bool = True) -> Generator[av.VideoFrame, None, None]:
     """Yield the frames that a player shows, in display order, in the source's pixel format and size.
 
     Args:

@@ -3,13 +3,17 @@
 import dagster as dg
 
 from egodata.catalog import freeze, load_dataset
+from egodata.formats import open_store
 from egodata.parity import check_parity
+from egodata.reports.dataset_card import write_card
+from egodata.reports.stats_page import report_folder, write_report
 from egodata.sampling import load_recipe
-from egodata.stats import norm_stats
+from egodata.stats import norm_stats, stats_report
 from pipelines.assets.tables import LANCE_V2, PARITY_REPORT
 from pipelines.gates import require_content_parity
-from pipelines.metadata import dataset_metadata, log_progress, parity_metadata, stats_metadata
+from pipelines.metadata import dataset_metadata, parity_metadata, stats_metadata
 from pipelines.partitions import DATASET_RECIPES, DATASETS, split_key
+from pipelines.progress import log_progress
 from pipelines.resources import StoreResource
 from pipelines.rules import rule_for
 
@@ -35,7 +39,9 @@ def dataset(context: dg.AssetExecutionContext, store: StoreResource) -> dg.Mater
     require_content_parity(paths, rule)
     provenance = {"run_id": context.run.run_id, "code_version": "1"}
     frozen = freeze(paths, rule, version=version, format="lance", provenance=provenance)
-    return dg.MaterializeResult(data_version=dg.DataVersion(frozen.manifest.digest), metadata=dataset_metadata(frozen))
+    card = write_card(paths, frozen.manifest, store=open_store(paths, "lance", versions=frozen.manifest.lance_versions))
+    metadata = {**dataset_metadata(frozen), "card": dg.MetadataValue.path(card)}
+    return dg.MaterializeResult(data_version=dg.DataVersion(frozen.manifest.digest), metadata=metadata)
 
 
 @dg.asset(
@@ -50,10 +56,14 @@ def dataset(context: dg.AssetExecutionContext, store: StoreResource) -> dg.Mater
 def norm_stats_asset(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
     """Compute statistics, or find them in the cache."""
     paths = store.paths()
-    name, version, recipe = split_key(context.partition_key, 3)
-    manifest = load_dataset(paths, f"{name}@{version}")
-    stats = norm_stats(paths, manifest, recipe=load_recipe(recipe), format="lance", progress=log_progress(context.log.info))
-    return dg.MaterializeResult(data_version=dg.DataVersion(stats.key), metadata=stats_metadata(stats))
+    name, version, recipe_name = split_key(context.partition_key, 3)
+    manifest = load_dataset(paths, f"{name}@{version}", format="lance")
+    recipe, progress = load_recipe(recipe_name), log_progress(context.log.info)
+    stats = norm_stats(paths, manifest, recipe=recipe, format="lance", progress=progress)
+    report = stats_report(paths, manifest, recipe=recipe, stats=stats, format="lance", progress=progress)
+    page, _ = write_report(report_folder(paths, stats, dataset=manifest.ref), report, stats=stats)
+    metadata = {**stats_metadata(stats), "report": dg.MetadataValue.path(page)}
+    return dg.MaterializeResult(data_version=dg.DataVersion(stats.key), metadata=metadata)
 
 
 @dg.asset(

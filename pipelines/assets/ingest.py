@@ -10,8 +10,9 @@ from egodata.vendors import SetAside
 from pipelines.assets.raw import RAW_EPISODE
 from pipelines.batches import Batch
 from pipelines.deliveries import by_delivery
-from pipelines.metadata import attach_metadata, log_progress
+from pipelines.metadata import attach_metadata
 from pipelines.partitions import RECORDINGS
+from pipelines.progress import log_progress
 from pipelines.resources import StoreResource
 
 EPISODE_ZARR = dg.AssetKey("episode_zarr")

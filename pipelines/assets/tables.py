@@ -7,7 +7,8 @@ from egodata.formats.lance import build_lance
 from egodata.parity import check_parity
 from egodata.schema.canonical import json_digest
 from pipelines.assets.ingest import EPISODE_ANNOTATIONS, EPISODE_CALIBRATION, EPISODE_ZARR
-from pipelines.metadata import catalog_table, log_progress, parity_metadata
+from pipelines.metadata import catalog_table, parity_metadata
+from pipelines.progress import log_progress
 from pipelines.resources import StoreResource
 
 LANCE_V2 = dg.AssetKey("lance_v2")

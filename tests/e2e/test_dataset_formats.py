@@ -1,17 +1,25 @@
 """A dataset and its statistics over a real store: the same bytes from zarr and from Lance, also after a re-delivery."""
 
+import os
+import random
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from egodata.catalog import diff_manifests, freeze, load_dataset
 from egodata.catalog.rules import DatasetRule, HeldOutRule, PinCount, checked_rule
-from egodata.errors import ConflictError
+from egodata.errors import ConflictError, GateError
 from egodata.formats import open_store
 from egodata.formats.lance import build_lance, tagged_versions
 from egodata.formats.zarr import publish_draft
+from egodata.reports.dataset_card import write_card
 from egodata.sampling import HeadSource, load_recipe
 from egodata.schema.layout import StorePaths, open_root
-from egodata.stats import norm_stats
+from egodata.stats import norm_stats, stats_report
 from egodata.testing.drafts import small_draft
 from egodata.video import EncodeSettings
 
@@ -27,6 +35,12 @@ RULE = checked_rule(
         pins={"seen": PinCount(1)},
     )
 )
+
+
+def forget_caches(paths: StorePaths) -> None:
+    """Forget statistics and source rows, so that the copy that is named is what is read."""
+    for folder in (paths.root / "norm_stats", paths.cache):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def publish(paths: StorePaths, folder, number: int, *, seed: int) -> None:
@@ -57,15 +71,25 @@ def test_one_digest_and_one_statistics_file_from_either_format(built):
     assert from_lance.lance_versions == tagged_versions(paths, from_lance.digest)
     recipe = load_recipe("human_wrist6d")
     one = norm_stats(paths, from_zarr, recipe=recipe, format="zarr")
+    first = one.path.read_bytes()
+    shared = norm_stats(paths, from_lance, recipe=recipe, format="lance")
+    assert shared.cached and shared.path.read_bytes() == first
+    forget_caches(paths)
     two = norm_stats(paths, from_lance, recipe=recipe, format="lance")
     assert not one.cached and not two.cached
-    assert one.path.read_bytes() == two.path.read_bytes()
+    assert two.path.read_bytes() == first
+    reports = [
+        stats_report(paths, manifest, recipe=recipe, stats=two, format=format)
+        for manifest, format in ((from_zarr, "zarr"), (from_lance, "lance"))
+    ]
+    assert replace(reports[0], dataset="") == replace(reports[1], dataset="")
 
 
 @pytest.mark.parametrize("format", ["zarr", "lance"])
 def test_statistics_equal_numpy_on_the_concatenated_rows(built, format):
     paths, _ = built
     manifest, recipe = freeze(paths, RULE, version=f"numpy-{format}", format=format).manifest, load_recipe("human_wrist6d")
+    forget_caches(paths)
     fields = norm_stats(paths, manifest, recipe=recipe, format=format).features["action"].fields
     source = HeadSource.open(paths, manifest, head="train", recipe=recipe, format=format)
     parts = [windows for _, windows in source.windows()]
@@ -105,3 +129,44 @@ def test_a_re_delivery_never_changes_an_old_dataset(built):
         draft = small_draft(folder, frames=40 + number, size=(32, 24), seed=number, episode_id=first.episode_id)
         np.testing.assert_array_equal(rows, draft.arrays["right.obs_ee_pose"])
         reader.close()
+
+
+@pytest.mark.parametrize("format", ["zarr", "lance"])
+def test_loading_finds_every_episode_or_names_the_one_that_is_gone(built, tmp_path, format):
+    paths, _ = built
+    frozen = freeze(paths, RULE, version=f"there-{format}", format=format).manifest
+    assert load_dataset(paths, frozen.ref, format=format, sample=None) == frozen
+    assert load_dataset(paths, frozen.ref, format=format, sample=2) == frozen
+    copy = StorePaths(tmp_path / "store")
+    shutil.copytree(paths.root, copy.root, symlinks=True)
+    lost = frozen.head("train")[0].episode_id
+    if format == "zarr":
+        shutil.rmtree(copy.episode_versions(lost))
+        with pytest.raises(GateError, match=f"1 of 8 episodes are gone in the recorded content: {lost} "):
+            load_dataset(copy, frozen.ref, format=format, sample=None)
+    card = write_card(paths, frozen, store=open_store(paths, format, versions=frozen.lance_versions))
+    assert card.read_text().count("data:image/jpeg") == 4
+
+
+def test_one_digest_from_shuffled_listings_and_another_file_system(built, monkeypatch):
+    paths, _ = built
+    expected = freeze(paths, RULE, version="listed", format="zarr").manifest.digest
+    listed = os.listdir
+
+    def shuffled(folder="."):
+        names = listed(folder)
+        random.Random(len(names)).shuffle(names)
+        return names
+
+    monkeypatch.setattr("os.listdir", shuffled)
+    assert freeze(paths, RULE, version="listed-otherwise", format="zarr").manifest.digest == expected
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        pytest.skip("no file system in memory here")
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        elsewhere = StorePaths(Path(folder) / "store")
+        shutil.copytree(paths.zarr, elsewhere.zarr, symlinks=True)
+        for format in ("zarr", "lance"):
+            if format == "lance":
+                build_lance(elsewhere)
+            assert freeze(elsewhere, RULE, version=f"moved-{format}", format=format).manifest.digest == expected

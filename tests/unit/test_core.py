@@ -30,9 +30,10 @@ def test_a_newer_or_broken_store_is_refused(tmp_path):
     marker.write_text(json.dumps({"store_schema": 99}))
     with pytest.raises(InputError, match="written by schema 99, this egodata reads up to 1. Upgrade egodata."):
         open_root(tmp_path)
-    marker.write_text("{")
-    with pytest.raises(InputError, match="store.json is not JSON"):
-        open_root(tmp_path)
+    for broken in (b"{", b"[]", b"5", b'{"store_schema": "1"}', b"\xff"):
+        marker.write_bytes(broken)
+        with pytest.raises(InputError, match="store.json is not JSON"):
+            open_root(tmp_path)
 
 
 def test_a_folder_that_cannot_be_written_is_said_at_once(tmp_path):
@@ -69,9 +70,10 @@ def test_configs_are_typed(tmp_path):
     assert load_config(find_config("anything", str(path)), _Example) == _Example("a", 1, (1, 2))
     with pytest.raises(ConfigError, match="here: count: .*, got 'many'; colour: .*, got 1"):
         typed(_Example, {"name": "a", "colour": 1, "count": "many"}, where="here")
-    path.write_text("name: [")
-    with pytest.raises(ConfigError, match="not YAML"):
-        load_config(path, _Example)
+    for broken in (b"name: [", b"\xff\xfe\x00", b"[" * 100_000):
+        path.write_bytes(broken)
+        with pytest.raises(ConfigError, match="not YAML"):
+            load_config(path, _Example)
     with pytest.raises(NotFoundError, match="no such file"):
         find_config("recipes", str(tmp_path / "none.yaml"))
     with pytest.raises(NotFoundError, match="did you mean human_wrist6d"):

@@ -140,14 +140,20 @@ def open_table(paths: StorePaths, table: str, *, version: int | str | None = Non
 
     Raises:
         NotFoundError: No such table or version.
+        CorruptEpisodeError: The table is gone while `episodes` is there, or its newest version cannot be opened.
     """
     session = shared_session()
     path = table_path(paths, table)
     if not path.is_dir():
+        if table != EPISODES and table_path(paths, EPISODES).is_dir():
+            raise CorruptEpisodeError(f"store {paths.root}: Lance table {table} is gone, others are there. {REBUILD}")
         raise NotFoundError(f"store {paths.root}: no Lance table {table}. Make one with `egodata lance build {paths.root}`.")
     try:
         return lance.dataset(path, version=version, session=session)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
+        if isinstance(error, OSError) or (version is None and any((path / "_versions").glob("*.manifest"))):
+            text = " ".join(str(error).split())[:120]
+            raise CorruptEpisodeError(f"store {paths.root}: Lance table {table} cannot be opened ({text}). {REBUILD}") from error
         raise NotFoundError(
             f"store {paths.root}: Lance table {table} has no version {version}. It was cleaned up or never written."
         ) from error

@@ -13,7 +13,7 @@ from egodata.annotations import Span, decode_span
 from egodata.calibration import Calibration, calibration_from_attributes
 from egodata.episode import EpisodeMeta, VideoInfo, meta_from_attributes
 from egodata.errors import CorruptEpisodeError, FeatureNotFoundError, HandleError, SchemaError, WindowError
-from egodata.formats.zarr.chunks import ArrayLayout, Shard, open_shard, read_element, read_layout
+from egodata.formats.zarr.chunks import ArrayLayout, Shard, open_shard, read_element, read_file, read_layout
 from egodata.names import nearest
 from egodata.schema.digests import EpisodeDigests
 from egodata.schema.features import camera_key
@@ -79,8 +79,7 @@ class ZarrEpisode:
         self._check()
         if self._attributes is None:
             try:
-                with open(os.path.join(self._group, "zarr.json"), "rb") as file:
-                    root = from_json(file.read())  # half of json.loads, and most of what opening an episode costs
+                root = from_json(read_file(f"{self._group}/zarr.json"))  # half of json.loads, and most of what opening an episode costs
                 self._attributes = dict(root["attributes"])
             except (OSError, ValueError, KeyError, TypeError) as error:
                 raise CorruptEpisodeError(f"episode {self._id}: its zarr.json cannot be read ({error}). Rebuild the episode.") from error

@@ -1,6 +1,5 @@
 """The LeRobot v2.1 folder: info.json, the episode list, path templates."""
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,9 +10,10 @@ from egodata.errors import InputError
 from egodata.findings import Finding, Severity
 from egodata.schema.ids import EPISODE_ID
 from egodata.vendors.base import Discovery, RecordingRef, Refused, VendorOptions
-from egodata.vendors.files import is_inside, present
+from egodata.vendors.files import is_inside, parse_json, present
 
 STATE_DTYPES = ("float32", "float64")
+MAX_FPS, MAX_INDEX = 10_000, 10**12
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,32 +55,56 @@ def read_listing(root: Path) -> Listing:
     missing = [key for key in ("fps", "features", "data_path", "video_path") if not info.get(key)]
     if missing:
         raise InputError(f"{path}: {', '.join(missing)} missing. Ask for the whole meta folder.")
-    lines = _json_lines(root / "meta" / "episodes.jsonl")
-    tasks = {int(line["task_index"]): str(line["task"]) for line in _json_lines(root / "meta" / "tasks.jsonl")}
-    return Listing(info, {int(line["episode_index"]): line for line in lines}, tasks)
+    _check_info(info, path)
+    episodes = _indexed(root / "meta" / "episodes.jsonl", "episode_index")
+    tasks = _indexed(root / "meta" / "tasks.jsonl", "task_index")
+    return Listing(info, episodes, {index: str(line.get("task") or "") for index, line in tasks.items()})
+
+
+def _check_info(info: Mapping[str, Any], path: Path) -> None:
+    size = info.get("chunks_size", 1000)
+    wrong = {
+        "fps": not isinstance(info["fps"], (int, float)) or not 0 < info["fps"] < MAX_FPS,
+        "chunks_size": not isinstance(size, int) or size < 1,
+        "data_path": not isinstance(info["data_path"], str),
+        "video_path": not isinstance(info["video_path"], str),
+        "features": not isinstance(info["features"], dict) or not all(isinstance(item, dict) for item in info["features"].values()),
+    }
+    bad = [f"{key} {str(info.get(key))[:60]!r}" for key, is_wrong in wrong.items() if is_wrong]
+    if bad:
+        raise InputError(f"{path}: {', '.join(bad)} not as LeRobot v2.1 has it. Ask for the file again.")
 
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text("utf-8-sig"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        value = parse_json(path.read_text("utf-8-sig"))
+    except ValueError as error:
         raise InputError(f"{path}: not JSON ({error}). Ask for the file again.") from error
     if not isinstance(value, dict):
         raise InputError(f"{path}: expected a JSON object, got {type(value).__name__}.")
     return value
 
 
-def _json_lines(path: Path) -> list[dict[str, Any]]:
-    if not path.is_file():
-        return []
-    found = []
-    for number, line in enumerate(path.read_text("utf-8-sig").splitlines(), 1):
+def _indexed(path: Path, key: str) -> dict[int, dict[str, Any]]:
+    """Read the lines of a list by their index; a list that was not delivered is empty."""
+    found = {}
+    for number, line in enumerate(path.read_bytes().splitlines() if path.is_file() else (), 1):
         try:
             if line.strip():
-                found.append(dict(json.loads(line)))
-        except (json.JSONDecodeError, TypeError, ValueError) as error:
-            raise InputError(f"{path}: line {number} is not a JSON object ({error}). Ask for the file again.") from error
+                item = dict(parse_json(line.decode("utf-8-sig")))
+                found[_index(item.get(key))] = item
+                if not all(isinstance(text, str) for text in item.get("tasks") or []):
+                    raise ValueError("tasks: expected texts")
+        except (TypeError, ValueError) as error:
+            message = f"{path}: line {number} is no entry with {key} from 0 ({error}). Ask for the file again."
+            raise InputError(message) from error
     return found
+
+
+def _index(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_INDEX:
+        raise ValueError(f"got {str(value)[:40]!r}")
+    return value
 
 
 def discover(root: Path, options: VendorOptions) -> Discovery:
@@ -115,6 +139,10 @@ def _outside(recording: str, path: Path) -> Finding:
     return Finding("path-escape", Severity.ERROR, recording, message, stream=path.name)
 
 
+def _named(root: Path, path: Path) -> str:
+    return str(path.relative_to(root) if path.is_relative_to(root) else path)
+
+
 def _reference(root: Path, options: VendorOptions, listing: Listing, index: int) -> tuple[RecordingRef, list[Path]]:
     info = listing.info
     parts = {"episode_index": index, "episode_chunk": index // int(info.get("chunks_size", 1000))}
@@ -128,8 +156,8 @@ def _reference(root: Path, options: VendorOptions, listing: Listing, index: int)
     listed = listing.episodes.get(index)
     details = {
         "index": index,
-        "data": str(data.relative_to(root)),
-        "videos": {camera: str(path.relative_to(root)) for camera, path in videos.items()},
+        "data": _named(root, data),
+        "videos": {camera: _named(root, path) for camera, path in videos.items()},
         "features": {
             name: info["features"][name] for name in sorted(info["features"]) if info["features"][name].get("dtype") in STATE_DTYPES
         },

@@ -192,7 +192,14 @@ def _joints(
         if column not in table.column_names:
             notes.add("feature-absent", f"{column}: not in the parquet, so the episode has no {key}", stream=column)
             continue
-        values = np.stack([np.atleast_1d(row) for row in table[column].to_numpy()[:total]])
+        try:
+            values = np.stack([np.asarray(np.atleast_1d(row), np.float64) for row in table[column].to_numpy()[:total]])
+        except (TypeError, ValueError):
+            notes.refuse(
+                "parquet-unusable",
+                f"{column}: expected a list of numbers of one length in every row. Ask for the file again.",
+                stream=column,
+            )
         joints, error = cast_float32(values)
         valid: NDArray[np.bool_] = np.asarray(np.isfinite(joints).all(axis=1), np.bool_)
         joints[~valid] = np.nan
@@ -213,7 +220,14 @@ def _joints(
 
 
 def _check_stamps(table: pa.Table, ref: RecordingRef, notes: Notes) -> None:
-    given = table["timestamp"].to_numpy().astype(np.float64)
+    try:
+        given = table["timestamp"].to_numpy().astype(np.float64)
+        usable = bool(np.isfinite(given).all())
+    except (TypeError, ValueError):
+        usable = False
+    if not usable:
+        notes.add("timestamp-differs", "timestamp: holds what is no finite number; frame_index counts", stream="timestamp")
+        return
     error = np.abs(given - given[0] - np.arange(len(given)) / ref.details["fps"])
     worst = int(error.argmax())
     if error[worst] > TIMESTAMP_TOLERANCE_S + given[worst] * 2.0**-23:

@@ -104,7 +104,8 @@ def _to_stamps(values: list[Decimal], path: Path, notes: Notes) -> tuple[NDArray
     if unit is None:
         notes.refuse(
             "time-unit",
-            f"{path.name}: stamps from {min(values)} to {max(values)} are not of one unit. Ask for the file again.",
+            f"{path.name}: stamps from {min(values)} to {max(values)} are not of one unit, or beyond 64-bit nanoseconds. "
+            "Ask for the file again.",
             stream=path.name,
         )
     stamps = np.array([to_ns(value, unit) for value in values], np.int64)

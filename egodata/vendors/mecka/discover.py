@@ -1,7 +1,6 @@
 """Find recordings in a Mecka delivery: one folder each, with an episode JSON that names the files beside it."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from egodata.errors import InputError
 from egodata.findings import Finding, Severity
 from egodata.schema.ids import EPISODE_ID
 from egodata.vendors.base import Discovery, RecordingRef, Refused, VendorOptions
-from egodata.vendors.files import entry_name, is_inside, present
+from egodata.vendors.files import entry_name, is_inside, parse_json, present
 
 FILES = {
     "video": "video.mp4",
@@ -33,7 +32,11 @@ def discover(delivery: Path, options: VendorOptions) -> Discovery:
         raise InputError(f"delivery {delivery}: not a folder. Point RAW at the folder that holds one folder per recording.")
     recordings, refused = [], []
     for folder in sorted((path for path in delivery.iterdir() if path.is_dir()), key=lambda path: path.name.encode()):
-        found = _recording(delivery, folder, options)
+        try:
+            found = _recording(delivery, folder, options)
+        except OSError as error:
+            why = f"{Path(error.filename or folder).name}: {error.strerror}. Make it readable, then ingest again."
+            found = _refused(delivery, folder, options, ("io-error", why))
         if isinstance(found, Refused):
             refused.append(found)
         elif found is not None:
@@ -126,8 +129,8 @@ def _episode(path: Path) -> dict[str, Any] | None:
     if not path.is_file() or not is_inside(path.parent, path):
         return None
     try:
-        value = json.loads(path.read_text("utf-8-sig"))
-    except (json.JSONDecodeError, UnicodeDecodeError):
+        value = parse_json(path.read_text("utf-8-sig"))
+    except ValueError:
         return None
     if isinstance(value, list) and value:
         value = value[0]

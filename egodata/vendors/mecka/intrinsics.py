@@ -1,7 +1,5 @@
 """intrinsics.json to a calibration at the stored size, or unknown."""
 
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -10,11 +8,14 @@ from typing import Any
 from egodata.calibration import Calibration, CameraCalibration, pinhole_matrix
 from egodata.findings import Severity
 from egodata.vendors.base import Notes
+from egodata.vendors.files import parse_json
 from egodata.vendors.mecka.config import MeckaConfig
 from egodata.video import VideoScan
 
 REQUIRED, DISTORTION = ("w", "h", "fl_x", "fl_y", "cx", "cy"), ("k1", "k2", "p1", "p2")
 ASPECT_TOLERANCE = 0.01
+MAX_PARAMETER = 1e6
+"""A size, a focal length in pixels or a coefficient beyond this is no camera's."""
 
 
 def read_calibration(
@@ -55,8 +56,8 @@ def read_calibration(
 def _source(path: Path | None, inline: Any, config: MeckaConfig, notes: Notes) -> tuple[str, Mapping[str, Any] | None]:
     if path is not None:
         try:
-            value = json.loads(path.read_text("utf-8-sig"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            value = parse_json(path.read_text("utf-8-sig"))
+        except ValueError as error:
             notes.add(
                 "calibration-unusable", f"{path.name}: not JSON ({error}). Calibration is unknown for this episode.", stream=path.name
             )
@@ -92,7 +93,7 @@ def _problem(values: Mapping[str, Any], scan: VideoScan) -> str | None:
     wrong = [name for name in REQUIRED if not _finite(values.get(name))]
     wrong += [name for name in DISTORTION if values.get(name) is not None and not _finite(values[name])]
     if wrong:
-        return f"{', '.join(wrong)} missing or not a finite number"
+        return f"{', '.join(wrong)} missing or not a number below {MAX_PARAMETER:g}"
     w, h, fx, fy, cx, cy = (float(values[name]) for name in REQUIRED)
     if min(w, h, fx, fy) <= 0:
         return "size and focal lengths must be positive"
@@ -104,4 +105,4 @@ def _problem(values: Mapping[str, Any], scan: VideoScan) -> str | None:
 
 
 def _finite(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < MAX_PARAMETER

@@ -46,6 +46,9 @@ def read_recording(ref: RecordingRef, config: MeckaConfig) -> Drafts:
     _, value = episode_json(ref.files["media"][0].parent)
     if value is None:
         notes.refuse("episode-json", "the episode JSON is gone or changed since the delivery was listed. Run it again.")
+    given = value.get("user_id")
+    if ref.operator is None and given is not None:
+        notes.add("operator-unusable", f"user_id {str(given)[:40]!r}: expected text, so the operator is unknown", stream="user_id")
     files = recording_files(ref.files["media"][0], value)
     have = {kind: path if path.is_file() else None for kind, path in files.items()}
     for kind in ("video", "hands", "egomotion"):
@@ -93,7 +96,6 @@ def _numbers(
         _add(arrays, features, (f"{side}.obs_ee_pose", pose_spec()), values=effector, notes=notes)
         key = f"{side}.obs_keypoints"
         _add(arrays, features, (key, keypoints_spec()), values=world.reshape(total, -1), notes=notes)
-        arrays[valid_key(key)] = np.asarray(point_valid.any(axis=1), np.bool_)
         arrays[f"{key}_point_valid"], features[f"{key}_point_valid"] = point_valid, mask_spec(point_valid.shape[1])
     return arrays, features
 
@@ -109,7 +111,7 @@ def _add(
     key, spec = feature
     arrays[key], error = cast_float32(values)
     features[key] = spec
-    arrays[valid_key(key)], features[valid_key(key)] = np.asarray(np.isfinite(values).all(axis=1), np.bool_), mask_spec()
+    arrays[valid_key(key)], features[valid_key(key)] = np.asarray(np.isfinite(arrays[key]).all(axis=1), np.bool_), mask_spec()
     notes.counts.setdefault("cast_error", {})[key] = error
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from egodata.annotations import Annotations, Span, frame_at
 from egodata.findings import Severity
 from egodata.vendors.base import Notes
-from egodata.vendors.frames import RELATIVE, judge_unit, parse_decimal, to_ns
+from egodata.vendors.frames import MAX_NS, RELATIVE, judge_unit, parse_decimal, to_ns
 from egodata.vendors.mecka.clock import Clock
 from egodata.vendors.mecka.config import MeckaConfig
 from egodata.vendors.tables import TableError, TextTable, read_table
@@ -44,7 +44,7 @@ def read_annotations(path: Path | None, clock: Clock, *, config: MeckaConfig, no
     unit = judge_unit([row.start for row in rows]) if rows else RELATIVE
     problem = _off_clock(rows, unit, clock, config)
     if unit is None or problem is not None:
-        return _misaligned(problem or "starts are not of one unit of time", path, config, notes)
+        return _misaligned(problem or "starts are not of one unit of time, or beyond 64-bit nanoseconds", path, config, notes)
     out: dict[str, list[Span]] = {key: [] for key in sorted({row.key for row in rows})} or {config.annotation_key: []}
     for row in rows:
         span, verdict = _place(row, unit, clock)
@@ -99,7 +99,7 @@ def _misaligned(problem: str, path: Path, config: MeckaConfig, notes: Notes) -> 
 
 def _place(row: _Row, unit: str, clock: Clock) -> tuple[Span | None, str]:
     offset = int(clock.stamps_ns[0]) if unit == RELATIVE else 0
-    start_ns, end_ns = to_ns(row.start, unit) + offset, to_ns(row.end, unit) + offset
+    start_ns, end_ns = to_ns(row.start, unit) + offset, min(to_ns(row.end, unit) + offset, int(MAX_NS))
     if end_ns <= start_ns:
         return None, "refused: ends at or before its start"
     first, last = int(clock.stamps_ns[0]), int(clock.stamps_ns[-1])

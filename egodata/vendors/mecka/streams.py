@@ -14,6 +14,8 @@ from egodata.vendors.mecka.config import MeckaConfig
 from egodata.vendors.tables import TableError, integers, numbers, read_table, read_text
 
 COLUMNS, POINTS = 11, 21
+MISSING_M = 1e9
+"""What vendors write for a position that they do not have."""
 ANGLE_WARNING_RAD, ANGLE_SAME_RAD = np.deg2rad(2.0), np.deg2rad(0.5)
 OPENCV_FROM_VENDOR = np.array([[0.0, -1.0, 0.0], [0.0, 0.0, -1.0], [1.0, 0.0, 0.0]])
 """A of docs/vendors/mecka.md: vendor camera axes (X forward, Y left, Z up) to OpenCV (X right, Y down, Z forward)."""
@@ -46,8 +48,9 @@ def read_cameras(path: Path, total: int, *, listed: int, config: MeckaConfig, no
     rows, frames = rows[inside], frames[inside]
     quat_wxyz = rows[:, [10, 7, 8, 9]]
     _check_quat_order(rows, quat_wxyz, path, notes)
-    norm = np.linalg.norm(quat_wxyz, axis=1)
-    usable = np.isfinite(rows[:, 1:4]).all(axis=1) & (np.abs(norm - 1) <= config.quat_norm_tolerance)
+    with np.errstate(over="ignore"):
+        norm = np.linalg.norm(quat_wxyz, axis=1)
+    usable = (np.abs(rows[:, 1:4]) < MISSING_M).all(axis=1) & (np.abs(norm - 1) <= config.quat_norm_tolerance)
     if not usable.all():
         at = frames[~usable, 0]
         notes.add(
@@ -202,7 +205,7 @@ def read_hands(path: Path, total: int, *, listed: int, config: MeckaConfig, note
             f"{path.name}: {partial} times a hand has fewer than {POINTS} rows in a frame; that hand is missing there",
             stream=path.name,
         )
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         distance = np.linalg.norm(hands, axis=-1, keepdims=True)
         hands = np.where((distance > 0) & (distance <= config.max_keypoint_m), hands, np.nan)
     return dict(zip(SIDES, hands, strict=True))

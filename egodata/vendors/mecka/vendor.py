@@ -15,7 +15,7 @@ class Mecka:
     """Human episodes in Mecka's layout. Its ids are unique and are used as they are."""
 
     name: str = "mecka"
-    version: int = 1
+    version: int = 2
     unique_ids: bool = True
 
     def discover(self, delivery: Path, options: VendorOptions) -> Discovery:

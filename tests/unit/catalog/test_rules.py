@@ -2,6 +2,7 @@ import pytest
 
 from egodata.catalog.rows import CatalogRow
 from egodata.catalog.rules import (
+    ADDED_FIELDS,
     FILTER_TYPES,
     DatasetRule,
     Exclusion,
@@ -97,6 +98,10 @@ def test_every_key_is_read(tmp_path):
         ("pins: {seen: [a, a]}", r"pins\.seen: an episode is named twice"),
         ("pins: {seen: {count: -1}}", "expected at least 0, got -1"),
         ("min_frames: 0", "min_frames: expected at least 1, got 0"),
+        ("max_per_operator: 0", "max_per_operator: expected at least 1, got 0"),
+        ("max_per_task: -1", "max_per_task: expected at least 1, got -1"),
+        ("min_valid_share: {obs_head_pose: 1.5}", r"min_valid_share\.obs_head_pose: expected above 0 and at most 1, got 1\.5"),
+        ("allow_null_session: true", "allow_null_session: only with group_by session, got recording"),
         ("algorithm: shuffle", "algorithm"),
         ("filter: x == 1", "filter"),
         ("exclusions: [bad]", "exclusions"),
@@ -133,3 +138,10 @@ def test_identity_of_a_rule_ignores_how_it_was_written(rule):
     two = rule(("seen", "train"), where={"vendor": ("mecka",)}, exclusions=(Exclusion("b", "y"), Exclusion("a", "x")), version="v9")
     assert rule_identity(one) == rule_identity(two)
     assert rule_identity(one) != rule_identity(rule(("train", "seen"), where={"vendor": "scale"}))
+
+
+def test_fields_added_later_do_not_change_older_digests(rule):
+    assert not set(ADDED_FIELDS) & set(rule_identity(rule(("train", "seen"))))
+    limits = {"min_valid_share": {"a": 0.5}, "max_per_operator": 2, "max_per_task": 3}
+    used = rule(("train", "seen"), group_by="session", allow_null_session=True, **limits)
+    assert set(ADDED_FIELDS) <= set(rule_identity(used))

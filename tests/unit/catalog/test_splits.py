@@ -72,5 +72,9 @@ def test_grouping(row):
     assert group_keys(rows, keys, group_by="operator") == {"a": "mecka/a", "b": "mecka/b"}
     with pytest.raises(GateError, match=r"group_by session: 1 episodes have no session \(c\)"):
         group_keys([row("c")], {"c": "c"}, group_by="session")
+    alone = group_keys([*rows, row("c"), row("d", recording_id="c")], {**keys, "c": "c", "d": "c"}, group_by="session", allow_null=True)
+    assert alone == {"a": "s1", "b": "s1", "c": "c", "d": "c"}
+    with pytest.raises(GateError, match="s1 is the key of a recording and the name of a session"):
+        group_keys([*rows, row("s1")], {**keys, "s1": "s1"}, group_by="session", allow_null=True)
     with pytest.raises(ConfigError, match="expected recording, session or operator"):
         group_keys(rows, keys, group_by="room")

@@ -76,6 +76,8 @@ def test_errors_are_one_line_with_a_status(store, capsys):
     status, out, err = call(capsys, "dataset", "show", root, "set@latest")
     assert (status, out) == (2, "")
     assert err.startswith("egodata: dataset 'set@latest': 'latest' moves") and err.count("\n") == 1
+    status, _, err = call(capsys, "dataset", "freeze", root, store / "set.yaml", "--version", "latest")
+    assert status == 2 and "dataset version 'latest'" in err and not (root / "datasets").exists()
     (store / "set.yaml").write_text(RULE.replace("{count: 1}", "[ep99]"))
     status, _, err = call(capsys, "dataset", "freeze", root, store / "set.yaml")
     assert status == 1  # a failed gate

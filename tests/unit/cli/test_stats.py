@@ -1,4 +1,5 @@
 import json
+from importlib import import_module
 
 import pytest
 
@@ -11,7 +12,8 @@ from egodata.testing.memory import MemoryStore, ramp_joints
 @pytest.fixture
 def store(tmp_path, monkeypatch):
     memory = MemoryStore({"j0": ramp_joints("j0", frames=50), "j1": ramp_joints("j1", frames=30)})
-    monkeypatch.setattr("egodata.sampling.source.open_store", lambda paths, format, versions: memory)
+    for module in ("egodata.stats.compute", "egodata.catalog.datasets"):
+        monkeypatch.setattr(import_module(module), "open_store", lambda paths, format, versions: memory)
     paths = open_root(tmp_path / "store", create=True)
     head = tuple(HeadEpisode(name, one.meta.total_frames, one.digests.content, one.digests.media) for name, one in memory.episodes.items())
     draft = Manifest("set", "v1", "", {"train": head}, {})

@@ -10,13 +10,14 @@ import pytest
 import torch
 import yaml
 
-from egodata.errors import ConfigError, ConflictError, GateError, NotFoundError, RecipeError, SchemaError
+from egodata.errors import ConfigError, ConflictError, GateError, InputError, NotFoundError, RecipeError, SchemaError
 from egodata.schema.layout import open_root
 from egotrain.build import fit
 from egotrain.checkpoint import find_checkpoint, load_checkpoint
 from egotrain.compose import compose_evaluate
 from egotrain.data import TrainStream
 from egotrain.evaluate import evaluate
+from egotrain.runs import check_same
 
 CURVE = ("loss", "learning_rate")
 
@@ -67,6 +68,15 @@ def test_both_formats_give_the_same_losses_and_another_seed_others(done, config)
     assert rows(zarr.path, *CURVE) == rows(lance.path, *CURVE)
     assert zarr.result["heads"] == lance.result["heads"]
     assert zarr.result["train_loss_hex"] == lance.result["train_loss_hex"] != seeded.result["train_loss_hex"]
+    same_weights(zarr, lance, step=4)
+
+
+def same_weights(run, other, step):
+    ends = [torch.load(found.path / "checkpoints/last.ckpt", weights_only=True) for found in (run, other)]
+    assert ends[0]["global_step"] == ends[1]["global_step"] == step
+    assert ends[0]["state_dict"].keys() == ends[1]["state_dict"].keys()
+    for name, tensor in ends[0]["state_dict"].items():
+        assert torch.equal(tensor, ends[1]["state_dict"][name]), name
 
 
 class Stopped(Exception):
@@ -100,10 +110,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(config, monkeypatch):
     assert "going on from step 5 of 10" in said[0]
     assert rows(unbroken.path, *CURVE) == rows(resumed.path, *CURVE)
     assert unbroken.result["heads"] == resumed.result["heads"]
-    ends = [torch.load(run.path / "checkpoints/last.ckpt", weights_only=True) for run in (unbroken, resumed)]
-    assert ends[0]["global_step"] == ends[1]["global_step"] == 10
-    for name, tensor in ends[0]["state_dict"].items():
-        assert torch.equal(tensor, ends[1]["state_dict"][name]), name
+    same_weights(unbroken, resumed, step=10)
 
 
 def test_a_run_that_stopped_while_it_was_scored_needs_no_more_steps(done, config, monkeypatch):
@@ -119,6 +126,16 @@ def test_a_run_that_stopped_while_it_was_scored_needs_no_more_steps(done, config
 def test_a_loss_that_is_not_a_number_stops_the_run(config):
     with pytest.raises(ConfigError, match=r"step \d: the loss is (nan|inf). Lower optim.learning_rate"):
         fit(config("optim.learning_rate=1e30", "optim.warmup_steps=0", "optim.clip_norm=0"))
+
+
+@pytest.mark.parametrize(("name", "text"), [("config.yaml", "["), ("config.yaml", "- 1"), ("dataset.json", "{"), ("dataset.json", None)])
+def test_a_run_that_cannot_be_read_is_not_taken_for_ones_own(done, tmp_path, name, text):
+    config, run, _ = done
+    folder = tmp_path / "broken"
+    shutil.copytree(run.path, folder)
+    (folder / name).unlink() if text is None else (folder / name).write_text(text)
+    with pytest.raises(InputError, match=r"run broken: its config.yaml or dataset.json cannot be read .*choose another run name"):
+        check_same(folder, config, manifest=None)
 
 
 def test_a_finished_run_is_reported_and_nothing_is_done(done):
@@ -211,6 +228,11 @@ def test_a_checkpoint_that_does_not_belong_or_is_damaged_is_refused(done):
     torch.save(found, path)
     with pytest.raises(ConfigError, match=r"trained on small@v1 \(0000000000000000\), got small@v1"):
         evaluate(folder, compose_evaluate([]))
+    found["egotrain"]["dataset"]["digest"] = done[1].result["dataset_digest"]
+    found["state_dict"]["policy.gone"] = found["state_dict"].pop("policy.trunk_norm.bias")
+    torch.save(found, path)
+    with pytest.raises(ConfigError, match=r"another policy: trunk_norm.bias is not in it; gone is not in the policy. Train again"):
+        evaluate(folder, compose_evaluate([]))
     path.write_bytes(b"not a checkpoint")
     with pytest.raises(ValueError, match="cannot be read"):
         evaluate(folder, compose_evaluate([]))
@@ -228,3 +250,10 @@ def test_ctrl_c_is_not_swallowed_and_the_signal_stays_usable(config, monkeypatch
             fit(config())
     assert signal.getsignal(signal.SIGINT) is handler
     assert fit(config("resume=true")).result["steps"] == 4, "stopped before the first checkpoint: starts from the beginning"
+
+
+@pytest.mark.slow
+def test_reading_in_another_process_changes_no_bit(done, config):
+    worker = fit(config("format=lance", "data.num_workers=1"))
+    assert rows(worker.path, *CURVE) == rows(done[1].path, *CURVE)
+    assert worker.result["heads"] == done[1].result["heads"]

@@ -199,7 +199,7 @@ def test_where_it_came_from_is_kept_but_is_not_content(raw, bench, tmp_path):
     bench()
     meta = ZarrStore(bench.paths).open(IDS[0]).meta
     assert meta.provenance["source"]["uri"] == bench.raw.as_uri() and len(meta.provenance["source"]["raw"]) == 64
-    assert (meta.processing["converter"], meta.processing["version"]) == ("mecka", 1)
+    assert (meta.processing["converter"], meta.processing["version"]) == ("mecka", 2)
     assert meta.processing["settings"]["stored_size_px"] == [640, 360] and meta.processing["encode"]["crf"] == 30
 
 
@@ -257,6 +257,8 @@ def test_bad_input_is_said_before_work_is_done(raw, bench, tmp_path):
         ingest(bench.raw, options=IngestOptions("meca", bench.paths.root))
     with pytest.raises(SchemaError, match="--delivery"):
         bench(delivery="a/b")
+    with pytest.raises(InputError, match="is the delivery itself"):
+        ingest(bench.raw, options=IngestOptions("mecka", bench.raw))
     assert not bench.paths.root.exists()
     blocked = tmp_path / "file"
     blocked.write_text("")
@@ -285,6 +287,20 @@ def test_command_line_tables_name_what_was_set_aside(raw, bench):
         command, [str(bench.raw), "--vendor", "mecka", "--store", str(bench.paths.root), "--workers", "0"], standalone_mode=False
     )
     assert IDS[1] in result.output and "video-unreadable" in result.output and "report: " in result.output
+
+
+def test_one_damaged_episode_is_named_and_built_again_alone(raw, bench, capsys):
+    bench()
+    store = str(bench.paths.root)
+    (bench.paths.episode_link(IDS[1]) / "zarr.json").write_text("[")
+    assert run(cli, ["inspect", store], program="egodata") == 1
+    out = capsys.readouterr().out
+    assert IDS[0] in out and "2 episodes, " in out and f"episode {IDS[1]}: its zarr.json cannot be read" in out
+    assert run(cli, ["verify", store], program="egodata") == 1 and "--force --only RECORDING" in capsys.readouterr().out
+    words = [str(bench.raw), "--vendor", "mecka", "--store", store, "--workers", "0", "--force", "--only", IDS[1], "--json"]
+    assert run(cli, ["ingest", *words], program="egodata") == 0
+    assert json.loads(capsys.readouterr().out)["counts"]["inputs"] == 1
+    assert run(cli, ["verify", store], program="egodata") == 0
 
 
 @pytest.mark.realdata

@@ -5,7 +5,15 @@ import pytest
 from egodata.errors import SchemaError
 from egodata.names import nearest
 from egodata.schema.features import FeatureSpec, is_camera, keypoints_spec, mask_spec, pose_spec, resolve_embodiment
-from egodata.schema.ids import case_collisions, check_dataset_name, check_episode_id, check_feature_key, dataset_ref, sorted_ids
+from egodata.schema.ids import (
+    case_collisions,
+    check_dataset_name,
+    check_dataset_version,
+    check_episode_id,
+    check_feature_key,
+    dataset_ref,
+    sorted_ids,
+)
 
 
 @pytest.mark.parametrize("value", ["a", "692e771c39719ab57395b408", "mecka-fold_clothes-000012-c30-90", "A" * 96])
@@ -19,9 +27,9 @@ def test_other_episode_ids_are_refused(value):
         check_episode_id(value)
 
 
-@pytest.mark.parametrize("value", ["", ".", "..", "a--b", "a@b", "a/b", "a" * 97])
+@pytest.mark.parametrize("value", ["", ".", "..", "a--b", "a-", "-a", "a@b", "a/b", "a" * 97])
 def test_other_dataset_names_are_refused(value):
-    with pytest.raises(SchemaError, match="without '--'. Choose another."):
+    with pytest.raises(SchemaError, match="without '--' and no '-' at the ends"):
         check_dataset_name(value)
 
 
@@ -47,6 +55,8 @@ def test_dataset_references():
         dataset_ref("fold")
     with pytest.raises(SchemaError, match="'latest' moves"):
         dataset_ref("fold@latest")
+    with pytest.raises(SchemaError, match="'latest': it moves"):
+        check_dataset_version("latest")
 
 
 def test_embodiments_resolve_by_name_and_alias():

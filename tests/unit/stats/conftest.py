@@ -24,9 +24,25 @@ class GivenWindows:
     def __len__(self) -> int:
         return sum(len(part.frames) for part in self.parts)
 
-    def windows(self):
+    def windows(self, *, part=None):
         self.walks += 1
-        yield from zip(self.episodes, self.parts, strict=True)
+        for episode, found in zip(self.episodes, self.parts, strict=True):
+            steps = slice(None) if part is None else slice(part.steps.start, part.steps.stop)
+            history = slice(None) if part is None or part.proprio else slice(0)
+            for rows in (slice(0, 30), slice(30, None)):  # in pieces, as long episodes come
+                if len(found.frames[rows]):
+                    yield (
+                        episode,
+                        EpisodeWindows(
+                            found.frames[rows],
+                            found.actions[rows, steps],
+                            found.action_mask[rows, steps],
+                            found.proprio[rows, history],
+                            found.proprio_mask[rows, history],
+                            found.arm_valid[rows, history],
+                            found.proprio_valid[rows, history],
+                        ),
+                    )
 
     def action_values(self, step: int, channel: int) -> np.ndarray:
         """Counted values of one cell, in float64."""

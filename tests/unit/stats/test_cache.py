@@ -1,6 +1,7 @@
 """The content-keyed cache, over episodes in memory."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -26,7 +27,7 @@ def store(monkeypatch):
     made += [ramp_joints("joints0", frames=50), ramp_joints("joints1", frames=35)]
     memory = MemoryStore({episode.meta.episode_id: episode for episode in made})
     opened = []
-    monkeypatch.setattr("egodata.sampling.source.open_store", lambda paths, format, versions: opened.append(format) or memory)
+    monkeypatch.setattr("egodata.stats.compute.open_store", lambda paths, format, versions: opened.append(format) or memory)
     memory.episodes["opened"] = opened
     return memory
 
@@ -69,6 +70,25 @@ def test_the_key_follows_content_recipe_and_nothing_else(store):
     assert stats_key(manifest_of(store, "hands0"), recipe) != key
     changed = (replace(manifest.head("train")[0], content="0" * 64), manifest.head("train")[1])
     assert stats_key(replace(manifest, heads={"train": changed}), recipe) != key
+
+
+def test_several_writers_at_once_agree(paths, store):
+    manifest, recipe = manifest_of(store, "hands0", "hands1"), load_recipe("human_wrist6d")
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: norm_stats(paths, manifest, recipe=recipe), range(4)))
+    assert len({one.to_bytes() for one in found}) == 1
+    assert [path.name for path in found[0].path.parent.iterdir()] == [found[0].path.name]
+    assert not list(paths.cache.rglob("*.tmp"))
+
+
+def test_versions_with_equal_training_heads_share(paths, store):
+    recipe, manifest = load_recipe("joints"), manifest_of(store, "joints0")
+    first = norm_stats(paths, manifest, recipe=recipe)
+    opened = list(store.episodes["opened"])
+    second = norm_stats(paths, replace(manifest, version="v2"), recipe=recipe)
+    assert second.cached and second.path != first.path
+    assert second.path.read_bytes() == first.path.read_bytes()
+    assert store.episodes["opened"] == opened
 
 
 @pytest.mark.parametrize("damage", ["{", "{}", "[]", None])

@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from egodata.errors import GateError, SampleError
-from egodata.stats import feature_stats
+from egodata.stats import NormStats, feature_stats
 from egodata.stats.fields import FIELDS, QUANTILES, sorted_quantile, summarise
+from egodata.stats.walk import plan_walks
 
 RNG = np.random.default_rng(5)
 CASES = {
@@ -76,11 +79,57 @@ def test_bounded_memory_walks_several_times_and_gives_the_same(given):
     once = feature_stats(whole)
     labels = []
     split = feature_stats(parts, block_bytes=100 * 3 * 4 * 2, progress=lambda label, done, total: labels.append((label, done, total)))
-    assert (whole.walks, parts.walks) == (1, 2)
+    assert (whole.walks, parts.walks) == (1, 3)  # two steps, two steps, proprio
+    single = feature_stats(given(actions), block_bytes=1)  # one column at a time
     for feature in once:
         for name in FIELDS:
             assert once[feature].fields[name].tobytes() == split[feature].fields[name].tobytes()
-    assert labels == [("statistics 1/2", 0, 1), ("statistics 1/2", 1, 1), ("statistics 2/2", 0, 1), ("statistics 2/2", 1, 1)]
+            assert once[feature].fields[name].tobytes() == single[feature].fields[name].tobytes()
+    assert labels == [(f"statistics {turn}/3", done, 1) for turn in (1, 2, 3) for done in (0, 1)]
+
+
+def test_blocks_stay_within_the_bound(given):
+    source = given(np.zeros((50, 4, 3)))
+    for bound in (1, 200, 650, 10_000):
+        walks = plan_walks(source, block_bytes=bound)
+        for blocks in walks:
+            assert sum(block.size_bytes for block in blocks) <= bound or len(blocks) == blocks[0].end - blocks[0].start == 1
+        cells = [(block.feature, cell) for blocks in walks for block in blocks for cell in range(block.start, block.end)]
+        assert cells == [("action", cell) for cell in range(12)] + [("proprio", cell) for cell in range(3)]
+
+
+def test_a_pooled_horizon_is_one_number_per_channel(given):
+    actions = np.random.default_rng(4).normal(size=(70, 4, 3))
+    source = given(actions)
+    source.recipe = replace(source.recipe, pool_horizon=True)
+    stats = feature_stats(source)
+    assert stats["action"].fields["mean"].shape == (3,)
+    for channel in range(3):
+        values = np.concatenate([source.action_values(step, channel) for step in range(4)])
+        for name, want in expected(values).items():
+            assert stats["action"].fields[name][channel] == pytest.approx(want, rel=1e-12), name
+    split = feature_stats(source, block_bytes=1)
+    assert all(split["action"].fields[name].tobytes() == stats["action"].fields[name].tobytes() for name in FIELDS)
+    normaliser = NormStats("k", "t", "r", 1, 70, stats).normalisers()["action"]
+    rows = actions.astype(np.float32)
+    np.testing.assert_allclose(normaliser.inverse(normaliser.forward(rows, np.ones(rows.shape, bool))), rows, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_adversarial_columns_through_masks_equal_numpy(given, case):
+    values = np.broadcast_to(CASES[case][:, None, None], (900, 4, 1))
+    source = given(values[:1], values[1:700], values[700:])
+    found = feature_stats(source, block_bytes=900 * 4)["action"]
+    for step in range(4):
+        for name, want in expected(source.action_values(step, 0)).items():
+            assert found.fields[name][step, 0] == pytest.approx(want, rel=1e-12, abs=1e-30), name
+
+
+def test_long_columns_are_summed_in_pieces():
+    values = (np.random.default_rng(8).standard_t(2, 200_001) + 100).astype(np.float32)
+    found = summarise(values[None].copy())
+    for name, want in expected(values).items():
+        assert found[name][0] == pytest.approx(want, rel=1e-13), name
 
 
 def test_a_head_without_windows_is_refused(given):

@@ -23,6 +23,7 @@ def test_decimal_seconds_come_back_exactly(ns):
     [
         (["1e8", "2e8"], "s"), (["99999999"], RELATIVE), (["100000000000"], "ms"), (["1e14"], "us"), (["1e17"], "ns"),
         (["0.0", "3.5"], RELATIVE), (["0.0", "1750000000"], None), (["-1"], RELATIVE),
+        (["1e19"], None), (["1e16"], None), (["-1e20"], None),
     ],
 )  # fmt: skip
 def test_units_are_judged_over_all_rows(values, unit):

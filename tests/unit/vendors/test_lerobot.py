@@ -118,6 +118,12 @@ def test_growing_the_list_does_not_change_what_an_episode_depends_on(lerobot):
         ({"codebase_version": "v3.0"}, "codebase_version v3.0"),
         ({"fps": None}, "fps missing"),
         ({"data_path": "{nothing}"}, "cannot be filled"),
+        ({"fps": "abc"}, "fps 'abc' not as LeRobot"),
+        ({"fps": float("nan")}, "fps 'nan' not as"),
+        ({"fps": -30}, "fps '-30' not as"),
+        ({"chunks_size": 0}, "chunks_size '0' not as"),
+        ({"features": {"observation.state": "x"}}, "features .* not as"),
+        ({"video_path": 5}, "video_path '5' not as"),
     ],
 )
 def test_another_layout_is_refused_at_once(lerobot, info, words):
@@ -135,11 +141,33 @@ def test_not_a_dataset_and_a_name_that_cannot_be_an_id(lerobot, tmp_path):
         get_vendor("lerobot").discover(lerobot.write().root, VendorOptions("a.b", "b"))
 
 
-def test_a_template_that_leads_out_is_not_followed(lerobot, tmp_path):
+@pytest.mark.parametrize("line", ['{"length": 1}', '{"episode_index": "a"}', '{"episode_index": -1}', '{"episode_index": 1e400}',
+                                  '{"episode_index": 1, "tasks": 5}', '{"episode_index": 1, "tasks": [5]}', "{", "[]"])  # fmt: skip
+def test_a_line_that_is_no_entry_is_named(lerobot, line):
+    lerobot.write()
+    (lerobot.root / "meta/episodes.jsonl").write_text('{"episode_index": 0}\n' + line + "\n")
+    with pytest.raises(InputError, match=r"episodes\.jsonl: line 2 is no entry with episode_index from 0"):
+        lerobot.discover()
+
+
+@pytest.mark.parametrize("rows", [[[1.0, 2.0]] * (FRAMES - 1) + [[1.0]], [[1.0, 2.0]] * (FRAMES - 1) + [None], ["a"] * FRAMES])
+def test_joints_that_are_no_table_of_numbers_are_set_aside(lerobot, rows):
+    lerobot.columns = {"observation.state": rows}
+    assert refused(lerobot).code == "parquet-unusable"
+
+
+@pytest.mark.parametrize("stamps", [[float("nan")] * FRAMES, ["x"] * FRAMES])
+def test_a_timestamp_column_of_no_numbers_is_a_finding(lerobot, stamps):
+    lerobot.columns = {"timestamp": stamps}
+    assert "timestamp-differs" in codes(lerobot.draft())
+
+
+@pytest.mark.parametrize("template", ["../secret.parquet", "/etc/passwd"])
+def test_a_template_that_leads_out_is_not_followed(lerobot, tmp_path, template):
     lerobot.write()
     (tmp_path / "secret.parquet").write_bytes(b"x")
     path = lerobot.root / "meta/info.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "data_path": "../secret.parquet"}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "data_path": template}))
     found = lerobot.discover()
     assert {item.findings[0].code for item in found.refused} == {"path-escape"} and found.recordings == ()
 

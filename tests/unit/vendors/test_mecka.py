@@ -111,7 +111,15 @@ def test_missing_intrinsics_are_unknown_unless_the_config_declares_them(mecka, t
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [({"cx": 2000.0}, "outside"), ({"fl_x": None}, "fl_x missing"), ({"w": 1080, "h": 1920}, "aspect"), ({"fl_y": -1.0}, "positive")],
+    [
+        ({"cx": 2000.0}, "outside"),
+        ({"fl_x": None}, "fl_x missing"),
+        ({"w": 1080, "h": 1920}, "aspect"),
+        ({"fl_y": -1.0}, "positive"),
+        ({"fl_x": 1e308}, "fl_x"),
+        ({"cx": 10**400}, "cx"),
+        ({"k1": "abc"}, "k1"),
+    ],
 )
 def test_unusable_intrinsics_are_unknown_and_named(mecka, change, words):
     mecka.intrinsics = json.dumps({**INTRINSICS, **change})

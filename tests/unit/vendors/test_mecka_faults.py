@@ -60,7 +60,8 @@ def test_one_missing_fingertip_keeps_the_hand(mecka):
     mecka.hands = hands(row if not row.startswith("7,1,20,") else "7,1,20,1e9,1e9,1e9" for row in hand_rows())
     arrays = mecka.draft().arrays
     assert np.argwhere(~arrays["right.obs_keypoints_point_valid"]).tolist() == [[7, 20]]
-    assert arrays["right.obs_wrist_pose_valid"].all() and arrays["right.obs_keypoints_valid"].all()
+    assert arrays["right.obs_wrist_pose_valid"].all()
+    assert np.flatnonzero(~arrays["right.obs_keypoints_valid"]).tolist() == [7]  # docs/format.md: a valid row is whole
     assert np.isnan(arrays["right.obs_keypoints"][7, 60:]).all() and np.isfinite(arrays["right.obs_keypoints"][7, :60]).all()
 
 
@@ -169,6 +170,30 @@ def test_times_that_reset_or_repeat_are_refused(mecka):
 def test_a_gap_in_frames_csv_is_refused(mecka):
     mecka.frames = "\n".join(line for line in frames_csv().splitlines() if not line.startswith("6,"))
     assert "frame 6" in refused(mecka, "frames-gap")
+
+
+@pytest.mark.parametrize("first", [10**30, 2**63 - 5, 10**16])
+def test_times_beyond_64_bit_nanoseconds_are_refused(mecka, first):
+    mecka.frames = "index,unix_timestamp\n" + "".join(f"{i},{first + i}\n" for i in range(FRAMES))
+    refused(mecka, "frames-gap" if first == 10**30 else "time-unit")
+
+
+@pytest.mark.parametrize("position", ["1e9", "1e39", "1e300"])
+def test_a_head_position_that_is_none_is_masked(mecka, position):
+    rows = [ego_row(i).split() for i in range(FRAMES)]
+    rows[6][1] = position
+    mecka.egomotion = "\n".join(map(" ".join, rows))
+    draft = mecka.draft()
+    assert np.flatnonzero(~draft.arrays["obs_head_pose_valid"]).tolist() == [6] and "head-pose-invalid" in codes(draft)
+    for key in ("obs_head_pose", "left.obs_keypoints", "left.obs_wrist_pose"):
+        assert np.isnan(draft.arrays[key][6]).all() and np.isfinite(draft.arrays[key][5]).all()
+
+
+@pytest.mark.parametrize("user", [12345, ["a"]])
+def test_an_operator_that_is_no_text_is_unknown_and_said(mecka, user):
+    mecka.info = {"user_id": user}
+    draft = mecka.draft()
+    assert draft.meta.operator is None and "operator-unusable" in codes(draft)
 
 
 @pytest.mark.parametrize("rows", [FRAMES - 2, FRAMES + 3])
@@ -312,6 +337,25 @@ def test_links_out_of_the_delivery_are_not_followed(mecka, tmp_path):
     assert {item.ref.id: item.findings[0].code for item in found.refused} == {mecka.id: "path-escape", "linked": "path-escape"}
 
 
+def test_a_loop_of_links_is_one_recording_set_aside(mecka):
+    mecka.write()
+    (mecka.folder / "hands.csv").unlink()
+    os.symlink("hands.csv", mecka.folder / "hands.csv")
+    (item,) = mecka.discover().refused
+    assert item.findings[0].code == "path-escape"
+
+
+def test_a_folder_that_cannot_be_read_is_one_recording_set_aside(mecka, monkeypatch):
+    def denied(folder):
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    mecka.write()
+    monkeypatch.setattr("egodata.vendors.mecka.discover._looks_like_one", denied)
+    (item,) = mecka.discover().refused
+    assert (item.findings[0].code, item.ref.id) == ("io-error", mecka.id)
+    assert "Permission denied" in item.findings[0].message
+
+
 def test_urls_cannot_name_files_elsewhere(mecka):
     mecka.info = {"urls": {"video": "..", "hands": "https://h/..", "egomotion": "a\\..\\b", "frames": "", "annotations": 3}}
     (ref,) = mecka.write().discover().recordings
@@ -320,8 +364,13 @@ def test_urls_cannot_name_files_elsewhere(mecka):
 
 
 @pytest.mark.parametrize(
-    ("name", "body", "code"), [("x", "{", "episode-json"), ("y", '{"id": "a b", "urls": {}}', "id-invalid"), ("z", "[]", "episode-json")]
-)
+    ("name", "body", "code"),
+    [
+        ("x", "{", "episode-json"), ("y", '{"id": "a b", "urls": {}}', "id-invalid"), ("z", "[]", "episode-json"),
+        ("deep", "[" * 100_000, "episode-json"), ("half", '{"id": "a", "urls": {}, "scene_desc": "\\ud800"}', "episode-json"),
+        ("long", '{"id": "a", "urls": {}, "scene_id": ' + "9" * 5000 + "}", "episode-json"),
+    ],
+)  # fmt: skip
 def test_a_broken_episode_json_is_refused_not_overlooked(mecka, name, body, code):
     folder = mecka.root / name
     folder.mkdir(parents=True)

@@ -10,7 +10,7 @@ def test_the_default_is_compact_and_every_setting_is_recorded():
     assert DEFAULT_SETTINGS is COMPACT
     recorded = json.loads(json.dumps(COMPACT.to_json()))
     assert EncodeSettings(**recorded) == COMPACT
-    assert (COMPACT.gop, COMPACT.bframes, COMPACT.threads, COMPACT.frames_per_chunk) == (25, 5, 1, 300)
+    assert (COMPACT.gop, COMPACT.bframes, COMPACT.threads, COMPACT.frames_per_chunk) == (24, 4, 1, 300)
     assert (SWIFT.gop, SWIFT.bframes) == (9, 3)
 
 

@@ -150,6 +150,22 @@ def test_a_fork_is_refused_and_does_not_hang(paths, built, how):
     os.close(out)
 
 
+@pytest.mark.parametrize("table", ["frames", "videos", "annotations"])
+def test_a_table_that_is_gone_says_what_helps(paths, built, source, table):
+    shutil.rmtree(paths.lance / f"{table}.lance")
+    for call in (lambda: LanceStore(paths).open("a"), lambda: build_lance(paths, source=source)):
+        with pytest.raises(CorruptEpisodeError, match=rf"Lance table {table} is gone, others are there. Remove lance_v2 and run"):
+            call()
+
+
+def test_a_table_whose_versions_are_cut_off_says_what_helps(paths, built, source):
+    for manifest in (paths.lance / "episodes.lance" / "_versions").glob("*.manifest"):
+        manifest.write_bytes(manifest.read_bytes()[:10])
+    for call in (lambda: LanceStore(paths).open("a"), lambda: build_lance(paths, source=source)):
+        with pytest.raises(CorruptEpisodeError, match="Lance table episodes cannot be opened .*Remove lance_v2 and run"):
+            call()
+
+
 @pytest.mark.parametrize(("table", "call"), [("frames", "rows"), ("videos", "frames")])
 def test_lost_data_is_an_error_never_zeros(paths, built, table, call):
     shutil.rmtree(paths.lance / f"{table}.lance" / "data")

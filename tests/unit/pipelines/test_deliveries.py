@@ -1,0 +1,56 @@
+"""The registry of deliveries, and which delivery a recording belongs to."""
+
+from pathlib import Path
+
+import pytest
+
+from egodata.errors import ConfigError, InputError
+from egodata.schema.layout import StorePaths, open_root
+from egodata.testing.world import WorldOptions, write_delivery
+from pipelines.deliveries import Delivery, by_delivery, deliveries, observations, register
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> StorePaths:
+    return open_root(tmp_path / "store", create=True)
+
+
+def delivery(folder: Path, *, episodes: int) -> Delivery:
+    write_delivery(folder, WorldOptions(operators=1, episodes=episodes, seed=1, size=(64, 64), fps=5))
+    return Delivery(vendor="mecka", raw=str(folder))
+
+
+def test_a_delivery_is_registered_once_and_order_is_kept(paths: StorePaths) -> None:
+    assert deliveries(paths) == []
+    first, second = Delivery("mecka", "/a"), Delivery("lerobot", "/b", dataset="g1")
+    for item in (first, second, first):
+        register(paths, item)
+    assert deliveries(paths) == [first, second]
+
+
+def test_a_recording_belongs_to_its_newest_delivery(paths: StorePaths, tmp_path: Path) -> None:
+    monday, tuesday = delivery(tmp_path / "monday", episodes=2), delivery(tmp_path / "tuesday", episodes=1)
+    register(paths, monday)
+    before = observations(paths)
+    register(paths, tuesday)
+    again = set(observations(paths)) & {path.name for path in (tmp_path / "tuesday").iterdir()}
+    (shared,) = again
+    assert before[shared][0] == monday
+    assert observations(paths)[shared][0] == tuesday
+    groups = by_delivery(paths, list(before))
+    assert groups[tuesday] == [shared]
+    assert len(groups[monday]) == 1
+
+
+def test_a_recording_that_no_delivery_holds_is_named(paths: StorePaths, tmp_path: Path) -> None:
+    register(paths, delivery(tmp_path / "monday", episodes=1))
+    with pytest.raises(InputError, match="recording zz: no registered delivery holds it; known: "):
+        by_delivery(paths, ["zz"])
+
+
+@pytest.mark.parametrize(("text", "error"), [("{", InputError), ('[{"vendor": "mecka", "raw": "/a", "colour": 1}]', ConfigError)])
+def test_a_damaged_registry_is_named(paths: StorePaths, text: str, error: type[Exception]) -> None:
+    paths.ledger.mkdir(parents=True, exist_ok=True)
+    (paths.ledger / "deliveries.json").write_text(text)
+    with pytest.raises(error, match=r"deliveries\.json"):
+        deliveries(paths)
