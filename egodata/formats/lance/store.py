@@ -193,9 +193,9 @@ class LanceStore:
                 start = position - position % _BLOBS_AT_ONCE
                 block = list(range(start, min(start + _BLOBS_AT_ONCE, handle.count_rows())))
                 found = handle.take_blobs(VIDEO_COLUMN, indices=block)
-                if len(found) != len(block):
-                    raise CorruptEpisodeError(f"store {self._paths.root}: Lance table videos: a row of {start} to {block[-1]} is null. {REBUILD}")
-                self._blobs.update(zip(block, found, strict=True))
+                self._blobs.update({at: one for at, one in zip(block, found, strict=True) if one is not None})
+            if position not in self._blobs:
+                raise CorruptEpisodeError(f"store {self._paths.root}: Lance table videos: row {position} is null. {REBUILD}")
             blob = self._blobs[position]
             blob.seek(0)
             return bytes(blob.read())
