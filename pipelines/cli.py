@@ -38,7 +38,7 @@ def up(store: Path, port: int) -> int:
 @click.option("--experiment", default=None, help="Training experiment. Default: by vendor.")
 @click.option("--steps", type=click.IntRange(1), default=60, show_default=True, help="Optimiser steps: a first look, not a good policy.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="A further word for `egotrain fit`; may be given often.")
-@click.option("--episodes", type=click.IntRange(4), default=24, show_default=True, help="Episodes of the synthetic delivery.")
+@click.option("--episodes", type=click.IntRange(7), default=24, show_default=True, help="Episodes of the synthetic delivery.")
 @click.option("--workers", type=click.IntRange(1), default=2, show_default=True, help="Ingest processes.")
 def quickstart(**values: object) -> int:
     """Take one delivery all the way to two trained policies, as Dagster assets, and print what came out."""

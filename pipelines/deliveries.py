@@ -4,6 +4,7 @@ A recording that several deliveries hold belongs to the newest of them, which is
 """
 
 import json
+import logging
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from egodata.ingest import IngestOptions, discover, observe
 from egodata.names import nearest
 from egodata.schema.layout import StorePaths, write_atomic
 from egodata.vendors import Discovery
+
+log = logging.getLogger(__name__)
 
 
 @strict_config
@@ -83,10 +86,18 @@ def register(paths: StorePaths, delivery: Delivery) -> None:
 
 
 def observations(paths: StorePaths) -> dict[str, tuple[Delivery, str]]:
-    """Return, per recording, the delivery that it belongs to and its data version by size and mtime."""
+    """Return, per recording, the delivery that it belongs to and its data version by size and mtime.
+
+    A delivery that is gone or unreadable is logged and left out, so that it does not stop the others.
+    """
     found: dict[str, tuple[Delivery, str]] = {}
     for delivery in deliveries(paths):
-        for recording, version in observe(delivery.discover()).items():
+        try:
+            discovery = delivery.discover()
+        except (InputError, OSError) as error:
+            log.warning("registered delivery left out: %s", error)
+            continue
+        for recording, version in observe(discovery).items():
             found[recording] = (delivery, version)
     return found
 

@@ -1,5 +1,6 @@
 """Runs of single assets in this process, on a persistent instance, with Dagster's log kept to warnings."""
 
+import re
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,6 +14,8 @@ from pipelines.definitions import defs
 from pipelines.partitions import contiguous_ranges
 from pipelines.progress import shown_on
 
+CLASS = re.compile(r"^(?:\w+\.)+\w+: ")
+"""The class that Dagster puts before a message."""
 QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 """The console stays readable; every event is in the instance and in the UI."""
 
@@ -71,5 +74,5 @@ def _reason(result: dg.ExecuteInProcessResult) -> str:
                 return user.description
             if error is not None:
                 cause = error.cause or error
-                return cause.message.strip().splitlines()[0]
+                return CLASS.sub("", cause.message.strip().splitlines()[0])
     return "the run failed; see it in the UI"

@@ -14,6 +14,7 @@ from egodata.catalog import DatasetRule, Manifest, load_dataset
 from egodata.catalog.rows import catalog_from_lance
 from egodata.catalog.rules import matches
 from egodata.cli.console import ConsoleProgress, echo
+from egodata.config import find_config
 from egodata.errors import InputError, NotFoundError
 from egodata.schema.canonical import json_digest
 from egodata.schema.layout import StorePaths, open_root, require_writable
@@ -80,6 +81,7 @@ class Plan:
 
         Raises:
             InputError: No default for the vendor, or a delivery that is not a folder.
+            NotFoundError: No such rule, recipe or experiment: said before hours of work, not after.
         """
         vendor, raw = given["vendor"], given["raw"]
         if vendor not in DEFAULTS and None in (given["rule"], given["recipe"], given["experiment"]):
@@ -87,6 +89,9 @@ class Plan:
         if raw is not None and not raw.is_dir():
             raise InputError(f"delivery {raw}: not a folder")
         fallback = DEFAULTS.get(vendor, Defaults("", "", ""))
+        for group, name in (("datasets", "rule"), ("recipes", "recipe"), ("experiment", "experiment")):
+            if given[name] is not None:
+                find_config(group, given[name])
         return cls(
             raw=None if raw is None else raw.absolute(),
             vendor=vendor,
@@ -137,6 +142,7 @@ class _Chain:
 
     def recordings(self, delivery: Delivery) -> list[str]:
         """Register the delivery, observe it, and return its recordings."""
+        delivery.discover()  # what is no delivery is refused before the store watches it
         register(self.paths, delivery)
         instance = self.launch.instance
         found, events = raw_observations(self.paths, latest_observed(instance, RAW_EPISODE), limit=1_000_000)

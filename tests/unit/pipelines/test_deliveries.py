@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from egodata.cli.main import run
 from egodata.errors import ConfigError, InputError
 from egodata.schema.layout import StorePaths, open_root
 from egodata.testing.world import WorldOptions, write_delivery
+from pipelines.cli import cli
 from pipelines.deliveries import Delivery, by_delivery, deliveries, observations, register
 
 
@@ -40,6 +42,29 @@ def test_a_recording_belongs_to_its_newest_delivery(paths: StorePaths, tmp_path:
     groups = by_delivery(paths, list(before))
     assert groups[tuesday] == [shared]
     assert len(groups[monday]) == 1
+
+
+def test_a_delivery_that_is_gone_does_not_stop_the_others(paths: StorePaths, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    register(paths, Delivery("mecka", str(tmp_path / "gone")))
+    register(paths, delivery(tmp_path / "monday", episodes=1))
+    assert len(observations(paths)) == 1
+    assert f"registered delivery left out: raw {tmp_path / 'gone'}: no such folder" in caplog.text
+
+
+@pytest.mark.parametrize("vendor", ["mecka", "lerobot"])
+def test_what_is_no_delivery_is_not_registered_by_the_quickstart(tmp_path: Path, vendor: str) -> None:
+    (tmp_path / "empty").mkdir()
+    store = tmp_path / "store"
+    assert run(cli, ["quickstart", "--raw", str(tmp_path / "empty"), "--vendor", vendor, "--store", str(store)], program="egopipe") == 2
+    assert deliveries(open_root(store)) == []
+
+
+@pytest.mark.parametrize("word", ["rule", "recipe", "experiment"])
+def test_an_unknown_name_is_said_before_any_work(tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str) -> None:
+    store = tmp_path / "store"
+    assert run(cli, ["quickstart", "--raw", str(tmp_path), "--store", str(store), f"--{word}", "sinthetic"], program="egopipe") == 2
+    assert "sinthetic: not shipped; " in capsys.readouterr().err
+    assert not store.exists()
 
 
 def test_a_recording_that_no_delivery_holds_is_named(paths: StorePaths, tmp_path: Path) -> None:
