@@ -3,6 +3,7 @@
 import dagster as dg
 
 from egodata.catalog import DatasetRule, Manifest, build_manifest
+from egodata.catalog.known import load_known
 from egodata.catalog.rows import catalog_from_lance, catalog_from_store
 from egodata.errors import NotFoundError
 from egodata.formats import open_store
@@ -28,7 +29,7 @@ def require_content_parity(paths: StorePaths, rule: DatasetRule) -> None:
     Raises:
         Failure: Naming the first of them.
     """
-    members = build_manifest(catalog_from_lance(paths), rule, provenance={})
+    members = build_manifest(load_known(paths).overlay(catalog_from_lance(paths)), rule, provenance={})
     wanted = [(episode.episode_id, episode.content) for head in members.heads.values() for episode in head]
     missing = unproven(paths, wanted)
     if missing:

@@ -8,6 +8,7 @@ from pathlib import Path
 from egodata.catalog.gates import SHOWN, check_gates
 from egodata.catalog.manifest import HeadEpisode, Manifest, manifest_from_bytes
 from egodata.catalog.presence import SAMPLED, check_present
+from egodata.catalog.withdrawn import require_not_withdrawn
 from egodata.errors import GateError, NotFoundError
 from egodata.formats import open_store
 from egodata.names import nearest
@@ -40,6 +41,7 @@ def load_dataset(paths: StorePaths, ref: str | Path, *, format: str | None = Non
     manifest = manifest_from_bytes(path.read_bytes(), where=f"dataset {asked or path.name}")
     if asked is not None and manifest.ref != asked:
         raise GateError(f"dataset {asked}: the file there is {manifest.ref}. Put it back in its own folder.")
+    require_not_withdrawn(path, where=f"dataset {manifest.ref}")
     check_gates(manifest)
     if format is not None:
         check_present(manifest, open_store(paths, format, versions=manifest.lance_versions), sample=sample)

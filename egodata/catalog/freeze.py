@@ -13,6 +13,7 @@ from egodata.catalog.assign import assign
 from egodata.catalog.caps import ValidShares, read_valid_shares
 from egodata.catalog.datasets import diff_manifests
 from egodata.catalog.gates import check_gates
+from egodata.catalog.known import load_known
 from egodata.catalog.lineage import parent_note
 from egodata.catalog.manifest import Manifest, head_episode, manifest_bytes, manifest_digest, manifest_from_bytes
 from egodata.catalog.rows import CatalogRow, catalog_from_lance, catalog_from_store
@@ -98,9 +99,13 @@ def freeze(
     """
     require_writable(paths)
     rows, versions = _catalog(paths, format)
+    known = load_known(paths)
+    rows = known.overlay(rows)
     noted: dict[str, Any] = {"created": datetime.now(UTC).isoformat(timespec="seconds"), "egodata": __version__, "format": format}
     if versions is not None:
         noted["lance_versions"] = versions
+    if known.digest:
+        noted["catalog_known"] = known.digest
     rule = rule if version is None else replace(rule, version=version)
     shares = _shares(paths, rows, rule, format=format, versions=versions)
     manifest = build_manifest(rows, rule, provenance={**(provenance or {}), **noted}, shares=shares)

@@ -15,6 +15,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from egodata.catalog.manifest import Manifest, manifest_from_bytes
+from egodata.catalog.withdrawn import is_withdrawn
 from egodata.errors import EgodataError, GateError
 from egodata.schema.canonical import canonical_json
 from egodata.schema.layout import StorePaths, write_atomic
@@ -98,6 +99,8 @@ def kept_contents(paths: StorePaths) -> list[Kept]:
     """
     kept = []
     for path in sorted(paths.datasets.glob("*/*/manifest.json")):
+        if is_withdrawn(path):
+            continue
         where = f"dataset {path.parent.parent.name}@{path.parent.name}"
         try:
             manifest = manifest_from_bytes(path.read_bytes(), where=where)

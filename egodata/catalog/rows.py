@@ -39,6 +39,13 @@ class CatalogRow:
         annotation_keys: Keys that are present, empty ones included, sorted.
         cameras: Camera names, sorted.
         has_calibration: Whether a calibration is known.
+        scene: From the registry; None where it says nothing.
+        lab: From the registry.
+        licence: Of the delivery; None where nobody said.
+        consent: Of the delivery; None where nobody said.
+        deleted: Whether the registry marks the episode as deleted.
+        vendor_operator: The vendor's own, where `operator` is the registry's; else equal to it.
+        vendor_task: Likewise for `task_name`.
     """
 
     episode_id: str
@@ -60,6 +67,13 @@ class CatalogRow:
     annotation_keys: tuple[str, ...]
     cameras: tuple[str, ...]
     has_calibration: bool
+    scene: str | None = None
+    lab: str | None = None
+    licence: str | None = None
+    consent: str | None = None
+    deleted: bool = False
+    vendor_operator: str | None = None
+    vendor_task: str | None = None
 
 
 def qualified_operator(vendor: str, operator: str | None) -> str | None:
@@ -100,6 +114,8 @@ def catalog_row(reader: EpisodeReader) -> CatalogRow:
         annotation_keys=reader.annotation_keys,
         cameras=meta.cameras,
         has_calibration=reader.calibration is not None,
+        vendor_operator=qualified_operator(meta.vendor, meta.operator),
+        vendor_task=meta.task_name,
     )
 
 
@@ -129,4 +145,6 @@ def _row_of(values: Mapping[str, Any]) -> CatalogRow:
         annotation_keys=tuple(values["annotation_keys"]),
         cameras=tuple(values["cameras"]),
         has_calibration=values["has_calibration"],
+        vendor_operator=qualified_operator(values["vendor"], values["operator"]),
+        vendor_task=values["task_name"],
     )

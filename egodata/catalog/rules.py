@@ -17,9 +17,9 @@ Head = Literal["train", "seen", "unseen_operator"]
 _TEXT_COLUMNS = ("episode_id", "recording_id", "vendor", "dataset", "delivery", "task_name", "embodiment", "content", "media")
 FILTER_TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(_TEXT_COLUMNS, (str,)),
-    **dict.fromkeys(("operator", "session"), (str, type(None))),
+    **dict.fromkeys(("operator", "session", "scene", "lab", "licence", "consent", "vendor_operator", "vendor_task"), (str, type(None))),
     **dict.fromkeys(("clip_index", "n_frames", "fps_num", "fps_den"), (int,)),
-    **dict.fromkeys(("aliased", "has_calibration"), (bool,)),
+    **dict.fromkeys(("aliased", "has_calibration", "deleted"), (bool,)),
     **dict.fromkeys(("annotation_keys", "cameras"), (str,)),
 }
 """Columns that `where` may name, with the types of their values. For the last two, one of the row's entries has to match."""

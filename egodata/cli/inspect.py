@@ -1,6 +1,7 @@
 """`egodata inspect`: what a store holds, or what one episode holds."""
 
 import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -9,22 +10,34 @@ import click
 from egodata.cli.console import echo, print_table
 from egodata.cli.opened import open_episodes
 from egodata.episode import EpisodeReader, EpisodeStore
-from egodata.errors import CorruptEpisodeError
+from egodata.errors import CorruptEpisodeError, InputError
 from egodata.formats.zarr import ZarrEpisode
 from egodata.formats.zarr.versions import GROUP
 from egodata.reports.validate import validate_episode
 from egodata.schema.features import camera_key
+from egodata.schema.layout import StorePaths, open_root
+
+CATALOG_ABOVE = 1000
+"""Episodes above which opening each one would take too long."""
 
 
 @click.command()
 @click.argument("store", type=click.Path(file_okay=False, path_type=Path))
 @click.argument("episode_id", required=False)
+@click.option("--where", help="SQL condition over the catalog, such as \"task_name = 'fold' AND n_frames > 100\".")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Rows of the catalog to print.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def inspect(store: Path, episode_id: str | None, as_json: bool) -> int:
+def inspect(store: Path, episode_id: str | None, where: str | None, limit: int, as_json: bool) -> int:
     """List the episodes of STORE, or the arrays, cameras, spans, digests and findings of EPISODE_ID.
 
-    STORE may also be a folder of old <id>.zarr groups (schema v3.0, v3.1). Exit status 1 if an episode in the list cannot be opened.
+    STORE may also be a folder of old <id>.zarr groups (schema v3.0, v3.1). With --where, and for stores of more than a thousand episodes
+    with a Lance copy, the list comes from its catalog. Exit status 1 if an episode in the list cannot be opened.
     """
+    if episode_id is not None and where is not None:
+        raise InputError("inspect: got an episode and --where. Give one of them.")
+    if episode_id is None and (where is not None or _many(StorePaths(store))):
+        _inspect_catalog(open_root(store), where, limit=limit, as_json=as_json)
+        return 0
     episodes = open_episodes(store, "zarr")
     if episode_id is None:
         return _inspect_store(episodes, store, as_json=as_json)
@@ -37,6 +50,27 @@ def _place(reader: EpisodeReader) -> Path:
     if isinstance(reader, ZarrEpisode):
         return reader.group
     return Path(getattr(reader, "group", "."))
+
+
+def _many(paths: StorePaths) -> bool:
+    return paths.lance.is_dir() and next(islice(paths.zarr.glob("*.zarr"), CATALOG_ABOVE, None), None) is not None
+
+
+def _inspect_catalog(paths: StorePaths, where: str | None, *, limit: int, as_json: bool) -> None:
+    from egodata.catalog.query import find_episodes  # lance is loaded only where the catalog is asked
+
+    found = find_episodes(paths, where)
+    if as_json:
+        echo(json.dumps({"episodes": found.to_pylist()}, sort_keys=True))
+        return
+    columns = ("episode_id", "vendor", "task_name", "operator", "n_frames", "fps", "cameras", "annotation_keys", "scene", "licence")
+    shown = [
+        tuple(", ".join(cell) if isinstance(cell, list) else cell for cell in row.values())
+        for row in found.select(columns).slice(0, limit).to_pylist()
+    ]
+    print_table(f"Episodes of {paths.root}", columns, shown)
+    more = f", {found.num_rows - limit} more with --limit" if found.num_rows > limit else ""
+    echo(f"{found.num_rows} episodes, {sum(found['n_frames'].to_pylist())} frames{more}")
 
 
 def _inspect_store(episodes: EpisodeStore, root: Path, *, as_json: bool) -> int:

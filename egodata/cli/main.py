@@ -26,6 +26,8 @@ COMMANDS = {
     "export": "egodata.cli.export:export",
     "lance": "egodata.cli.lance:lance",
     "parity": "egodata.cli.parity:parity",
+    "catalog": "egodata.cli.catalog:catalog",
+    "forget": "egodata.cli.forget:forget",
     "dataset": "egodata.cli.dataset:dataset",
     "stats": "egodata.cli.stats:stats",
 }

@@ -2,19 +2,21 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 from egodata.catalog.manifest import Manifest
 from egodata.catalog.rows import catalog_from_lance
-from egodata.findings import Finding
 from egodata.parity.catalog import compare_catalogs
-from egodata.parity.content import compare_content
+from egodata.parity.choose import Choice, choose_episodes
+from egodata.parity.heads import compare_heads, held_contents
 from egodata.parity.loader import compare_head
 from egodata.parity.report import EXACT, LevelReport, Outcome, ParityConfig, ParityReport, merged
-from egodata.parity.scope import Scope, make_scope, open_episode, read_catalog
+from egodata.parity.scope import Scope, make_scope, read_catalog
+from egodata.parity.spread import compare_all
 from egodata.parity.table import append_report
-from egodata.progress import Progress, silent, tracked
+from egodata.progress import Progress, silent
 from egodata.sampling import Recipe
 from egodata.schema.ids import sorted_ids
 from egodata.schema.layout import StorePaths, write_atomic
@@ -23,7 +25,7 @@ from egodata.schema.layout import StorePaths, write_atomic
 def check_parity(
     paths: StorePaths,
     *,
-    episode_ids: Sequence[str] | None = None,
+    episode_ids: Sequence[str] | Choice | None = None,
     dataset: Manifest | None = None,
     recipe: Recipe | None = None,
     samples: int | None = 64,
@@ -37,27 +39,28 @@ def check_parity(
 
     Args:
         paths: The store.
-        episode_ids: Only these; by default the dataset's, or all of both formats.
+        episode_ids: Only these, or a rotating sample; by default the dataset's, or all of both formats.
         dataset: A frozen dataset; its episodes are compared at the contents and table versions that it recorded.
         recipe: What a sample is, for the loader level.
         samples: Samples per head at loader level, and frames decoded in all at content level but at least one per camera;
             None for all.
-        config: What may differ, how far, and the seed of choices.
+        config: What may differ, how far, the seed of choices, and the number of processes.
         progress: Told per episode and per batch.
 
     Raises:
         NotFoundError: The store has no Lance copy, or neither format has an episode asked for.
         RecipeError: The recipe does not fit the dataset.
     """
-    scope = make_scope(paths, episode_ids=episode_ids, dataset=dataset)
-    levels = [_catalog_level(paths, scope), _content_level(scope, samples=samples, config=config, progress=progress)]
+    names, chosen = _names(paths, episode_ids, dataset, seed=config.seed)
+    scope = make_scope(paths, episode_ids=names, dataset=dataset)
+    catalog, held = _catalog_level(paths, scope, dataset)
+    levels = [catalog, _content_level(paths, scope, held, samples=samples, config=config, progress=progress)]
     if dataset is not None and recipe is not None:
         outcomes = [
             compare_head(paths, dataset, head=head, recipe=recipe, samples=samples, config=config, progress=progress)
             for head in dataset.heads
         ]
-        held = {episode.episode_id: episode.content for episodes in dataset.heads.values() for episode in episodes}
-        levels.append(_level("loader", merged(outcomes), held))
+        levels.append(_level("loader", merged(outcomes), held_contents(dataset)))
     report = ParityReport(
         levels=tuple(levels),
         dataset="" if dataset is None else dataset.ref,
@@ -68,15 +71,34 @@ def check_parity(
         config=config,
         samples=samples,
         created=datetime.now(UTC).isoformat(timespec="microseconds"),
+        chosen=chosen,
     )
     _keep(paths, report)
     return report
 
 
-def _keep(paths: StorePaths, report: ParityReport) -> None:
+def _names(
+    paths: StorePaths, episode_ids: Sequence[str] | Choice | None, dataset: Manifest | None, *, seed: int
+) -> tuple[Sequence[str] | None, dict[str, Any]]:
+    """Return the ids asked for, and how they were chosen where they are a sample."""
+    if not isinstance(episode_ids, Choice):
+        return episode_ids, {}
+    rows = catalog_from_lance(paths)
+    if dataset is not None:
+        rows = [row for row in rows if row.episode_id in held_contents(dataset)]
+    names = choose_episodes(rows, episode_ids, seed=seed)
+    return names, {"episodes": len(names), "of": len(rows), "day": episode_ids.day.isoformat()}
+
+
+def report_file(paths: StorePaths, report: ParityReport, *, suffix: str = "json") -> Path:
+    """Return where a report lies: in ``reports/parity``, named after its time."""
     stamp = report.created.replace(":", "").replace("-", "").partition("+")[0]
+    return paths.reports / "parity" / f"{stamp}Z.{suffix}"
+
+
+def _keep(paths: StorePaths, report: ParityReport) -> None:
     body = json.dumps(report.to_json(), indent=1, sort_keys=True).encode() + b"\n"
-    write_atomic(paths.reports / "parity" / f"{stamp}Z.json", body)
+    write_atomic(report_file(paths, report), body)
     append_report(paths, report)
 
 
@@ -86,7 +108,7 @@ def _level(level: str, outcome: Outcome, contents: Mapping[str, str]) -> LevelRe
     return LevelReport(level, outcome, tuple(sorted_ids(failed)), passed)
 
 
-def _catalog_level(paths: StorePaths, scope: Scope) -> LevelReport:
+def _catalog_level(paths: StorePaths, scope: Scope, dataset: Manifest | None) -> tuple[LevelReport, dict[str, str]]:
     zarr, lost = read_catalog(scope.zarr, scope)
     unreadable = [finding for finding in lost if finding.code == "parity-unreadable"]
     if scope.contents:
@@ -95,24 +117,19 @@ def _catalog_level(paths: StorePaths, scope: Scope) -> LevelReport:
     else:  # the typed columns themselves, in the order of one scan
         lance = [row for row in catalog_from_lance(paths, versions=getattr(scope.lance, "versions", None)) if row.episode_id in scope.ids]
     known = {finding.episode for finding in unreadable}
-    compared = compare_catalogs([row for row in zarr if row.episode_id not in known], [row for row in lance if row.episode_id not in known])
-    outcome = merged([compared, Outcome(findings=tuple(unreadable))])
-    return _level("catalog", outcome, {row.episode_id: row.content for row in zarr})
+    outcomes = [
+        compare_catalogs([row for row in zarr if row.episode_id not in known], [row for row in lance if row.episode_id not in known])
+    ]
+    if dataset is not None:
+        outcomes.append(compare_heads(dataset, zarr, lance=lance))
+    held = {row.episode_id: row.content for row in zarr}
+    return _level("catalog", merged([*outcomes, Outcome(findings=tuple(unreadable))]), held), held
 
 
-def _content_level(scope: Scope, *, samples: int | None, config: ParityConfig, progress: Progress) -> LevelReport:
-    outcomes, contents = [], {}
+def _content_level(
+    paths: StorePaths, scope: Scope, held: Mapping[str, str], *, samples: int | None, config: ParityConfig, progress: Progress
+) -> LevelReport:
     frames = None if samples is None else max(1, samples // max(1, len(scope.ids)))
-    for ordinal, episode_id in enumerate(tracked(scope.ids, label="parity content", progress=progress)):
-        zarr, lance = (open_episode(store, episode_id, scope=scope) for store in (scope.zarr, scope.lance))
-        if isinstance(zarr, Finding) or isinstance(lance, Finding):
-            known = next((side.digests.content for side in (zarr, lance) if not isinstance(side, Finding)), "")
-            lost = [side for side in (zarr, lance) if isinstance(side, Finding)]
-            outcomes.append(Outcome(findings=tuple(replace(found, content=found.content or known) for found in lost)))
-        else:
-            contents[episode_id] = zarr.digests.content
-            outcomes.append(compare_content(zarr, lance, frames=frames, seed=config.seed + ordinal, config=config))
-        for reader in (zarr, lance):
-            if not isinstance(reader, Finding):
-                reader.close()
-    return _level("content", merged(outcomes), contents)
+    compared = compare_all(paths, scope, held=held, frames=frames, config=config, progress=progress)
+    contents = {name: one.content for name, one in compared.items() if one.content}
+    return _level("content", merged([one.outcome for one in compared.values()]), contents)

@@ -1,6 +1,7 @@
 """Comparing two arrays cell by cell, down to the bits."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ class ArrayDifference:
         row: Row of the largest difference.
         expected: First array's value there, as text.
         got: Second array's value there.
+        decades: How many cells differ by how much: counts by power of ten, ``inf`` where one side is no number.
     """
 
     cells: int
@@ -28,6 +30,7 @@ class ArrayDifference:
     row: int
     expected: str
     got: str
+    decades: Mapping[str, int] = field(default_factory=dict)
 
 
 def compare_arrays(expected: NDArray[Any], got: NDArray[Any], *, tolerance: float | None = None) -> ArrayDifference | None:
@@ -58,7 +61,15 @@ def compare_arrays(expected: NDArray[Any], got: NDArray[Any], *, tolerance: floa
         row=int(place[0]),
         expected=str(expected[place]),
         got=str(got[place]),
+        decades=_decades(distance[differs]),
     )
+
+
+def _decades(distances: NDArray[np.float64]) -> dict[str, int]:
+    with np.errstate(divide="ignore"):
+        powers = np.floor(np.log10(distances))
+    names = ["inf" if power == np.inf else "0" if power == -np.inf else f"1e{int(power)}" for power in np.unique(powers)]
+    return dict(zip(names, [int((powers == power).sum()) for power in np.unique(powers)], strict=True))
 
 
 def _different_bits(expected: NDArray[Any], got: NDArray[Any]) -> NDArray[np.bool_]:

@@ -1,6 +1,8 @@
 """Content level: every number, span, attribute and video byte of one episode in both formats, and some decoded frames."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +10,7 @@ import numpy as np
 from egodata.episode import EpisodeReader, read_all_numeric, semantic_attributes
 from egodata.findings import Finding, Severity
 from egodata.parity.compare import compare_arrays
+from egodata.parity.pixels import SSIM_SHOWN, FrameDifference, compare_frame, likeness_of, mae_bin
 from egodata.parity.report import Difference, Outcome, ParityConfig, largest, merged
 from egodata.parity.scope import READ_ERRORS
 
@@ -86,6 +89,7 @@ def _first_other(spans: tuple[Any, ...] | None, other: tuple[Any, ...] | None) -
 def _numeric(zarr: EpisodeReader, lance: EpisodeReader, config: ParityConfig) -> Outcome:
     expected, got = read_all_numeric(zarr), read_all_numeric(lance)
     findings, biggest, values = [], None, 0
+    decades: Counter[str] = Counter()
     for key in sorted({*expected, *got}):
         one, other = expected.get(key), got.get(key)
         if one is None or other is None or (one.shape, one.dtype) != (other.shape, other.dtype):
@@ -96,6 +100,7 @@ def _numeric(zarr: EpisodeReader, lance: EpisodeReader, config: ParityConfig) ->
         found = compare_arrays(one, other, tolerance=config.numeric)
         if found is None:
             continue
+        decades.update(found.decades)
         biggest = largest([biggest, Difference(found.largest, zarr.meta.episode_id, key, found.row)])
         if found.cells:
             frame = found.row if found.first is None else found.first
@@ -106,7 +111,8 @@ def _numeric(zarr: EpisodeReader, lance: EpisodeReader, config: ParityConfig) ->
             findings.append(
                 finding(zarr, "parity-numeric", stream=key, message=message, frame=found.row, expected=found.expected, got=found.got)
             )
-    return Outcome({"arrays": len(expected), "values": values}, tuple(findings), numeric=biggest)
+    bins = {"numeric": dict(decades)} if decades else {}
+    return Outcome({"arrays": len(expected), "values": values}, tuple(findings), numeric=biggest, histograms=bins)
 
 
 def _video(zarr: EpisodeReader, lance: EpisodeReader, *, frames: int | None, seed: int, config: ParityConfig) -> Outcome:
@@ -146,37 +152,33 @@ def _bytes(zarr: EpisodeReader, camera: str, changed: list[int], *, config: Pari
 
 
 def _pixels(zarr: EpisodeReader, lance: EpisodeReader, camera: str, *, chosen: list[int], config: ParityConfig) -> Outcome:
+    stream = f"images.{camera}"
     biggest: Difference | None = None
-    beyond = 0
+    seen: list[FrameDifference] = []
+    broken: list[tuple[int, str]] = []
+    measured = 0
     for start in range(0, len(chosen), _DECODED_AT_ONCE):
         indices = chosen[start : start + _DECODED_AT_ONCE]
         expected, got = zarr.frames(camera, indices), lance.frames(camera, indices)
         if expected.shape != got.shape:
-            unequal = _unequal(zarr, "parity-pixels", f"images.{camera}", expected.shape[1:], got=got.shape[1:])
+            unequal = _unequal(zarr, "parity-pixels", stream, expected.shape[1:], got=got.shape[1:])
             return Outcome({"frames_decoded": len(chosen)}, (unequal,))
-        per_frame = np.abs(expected.astype(np.int16) - got).reshape(len(indices), -1).max(1)
-        beyond += int((per_frame > config.pixel).sum())
-        if per_frame.max():
-            place = int(per_frame.argmax())
-            biggest = largest([biggest, Difference(float(per_frame[place]), zarr.meta.episode_id, f"images.{camera}", indices[place])])
-    counts = {"frames_decoded": len(chosen)}
-    if not beyond or biggest is None:
-        return Outcome(counts, pixel=biggest)
+        for place, frame in enumerate(indices):
+            found = compare_frame(expected[place], got[place], with_ssim=config.ssim is not None or measured < SSIM_SHOWN)
+            seen.append(found)
+            if found.largest == 0:
+                continue
+            measured += 1
+            biggest = largest([biggest, Difference(float(found.largest), zarr.meta.episode_id, stream, frame)])
+            if why := found.beyond(config):
+                broken.append((frame, why))
+    bins = Counter(mae_bin(found.mae) for found in seen)
+    result = Outcome({"frames_decoded": len(chosen)}, (), None, biggest, likeness_of(seen), {"pixel_mae": dict(bins)})
+    if not broken or biggest is None:
+        return result
+    worst = max(broken, key=lambda item: seen[chosen.index(item[0])].mae)
     message = (
-        f"episode {zarr.meta.episode_id}: images.{camera}: {beyond} of {len(chosen)} decoded frames differ by more than "
-        f"{config.pixel}, by up to {biggest.value:g} at frame {biggest.frame} ({_likeness(zarr, lance, camera, biggest.frame)}). "
-        "Build the Lance copy again."
+        f"episode {zarr.meta.episode_id}: {stream}: {len(broken)} of {len(chosen)} decoded frames differ beyond the bounds, first frame "
+        f"{broken[0][0]}, worst frame {worst[0]} ({worst[1]}; {result.likeness}). Build the Lance copy again."
     )
-    return Outcome(
-        counts, (finding(zarr, "parity-pixels", stream=f"images.{camera}", message=message, frame=biggest.frame),), pixel=biggest
-    )
-
-
-def _likeness(zarr: EpisodeReader, lance: EpisodeReader, camera: str, frame: int) -> str:
-    """Say how alike a frame is on both sides, so that a person can tell coding noise from another picture."""
-    from skimage.metrics import peak_signal_noise_ratio, structural_similarity
-
-    expected, got = zarr.frames(camera, [frame])[0], lance.frames(camera, [frame])[0]
-    psnr_db = peak_signal_noise_ratio(expected, got, data_range=255)  # type: ignore[no-untyped-call]
-    ssim = structural_similarity(expected, got, channel_axis=-1, data_range=255)  # type: ignore[no-untyped-call]
-    return f"PSNR {psnr_db:.1f} dB, SSIM {ssim:.4f}"
+    return replace(result, findings=(finding(zarr, "parity-pixels", stream=stream, message=message, frame=worst[0]),))

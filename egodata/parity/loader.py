@@ -8,12 +8,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from egodata.catalog.manifest import Manifest
 from egodata.errors import CorruptEpisodeError, EpisodeNotFoundError, FeatureNotFoundError, SampleError
 from egodata.findings import Finding, Severity
 from egodata.formats import open_store
 from egodata.parity.compare import compare_arrays
+from egodata.parity.pixels import compare_frame
 from egodata.parity.report import Difference, Outcome, ParityConfig, largest, merged
 from egodata.progress import Progress
 from egodata.sampling import HeadSource, Recipe, Sample
@@ -153,8 +155,15 @@ def _compare_part(expected: Any, got: Any, config: ParityConfig, *, image: bool)
         return None, "" if same else f"{expected!r:.80} on zarr, {got!r:.80} on lance"
     if (expected.shape, expected.dtype) != (got.shape, got.dtype):
         return None, f"{expected.dtype.name} {expected.shape} on zarr, {got.dtype.name} {got.shape} on lance"
+    if image:
+        return _compare_images(expected, got, config)
     found = compare_arrays(expected, got, tolerance=config.numeric)
     if found is None:
         return None, ""
-    beyond = found.largest > config.pixel if image else found.cells > 0
-    return found.largest, f"differs by up to {found.largest:g} ({found.expected} on zarr, {found.got} on lance)" if beyond else ""
+    return found.largest, f"differs by up to {found.largest:g} ({found.expected} on zarr, {found.got} on lance)" if found.cells else ""
+
+
+def _compare_images(expected: NDArray[np.uint8], got: NDArray[np.uint8], config: ParityConfig) -> tuple[float | None, str]:
+    found = [compare_frame(one, other, with_ssim=config.ssim is not None) for one, other in zip(expected, got, strict=True)]
+    most = max((frame.largest for frame in found), default=0)
+    return (float(most) if most else None), next((why for frame in found if (why := frame.beyond(config))), "")

@@ -61,6 +61,11 @@ class StorePaths:
         return self.root / "dagster"
 
     @property
+    def catalog(self) -> Path:
+        """What is known about episodes and deliveries from elsewhere: the imported registry, licence and consent."""
+        return self.root / "catalog"
+
+    @property
     def datasets(self) -> Path:
         """Frozen datasets."""
         return self.root / "datasets"

@@ -1,5 +1,6 @@
 """Video: what a file holds, encoding made for random access, and reading frames by index. The only user of av."""
 
+from egodata.video.av1 import AV1, AV1_SETTINGS, Av1Settings, encode_av1
 from egodata.video.encode import encode_frames, encode_video
 from egodata.video.jpeg import JpegReader, decode_jpeg, is_jpeg, is_mp4
 from egodata.video.mp4 import ChunkIndex, index_chunk
@@ -9,10 +10,13 @@ from egodata.video.settings import COMPACT, DEFAULT_SETTINGS, PROFILES, SWIFT, E
 from egodata.video.source import decode_video
 
 __all__ = [
+    "AV1",
+    "AV1_SETTINGS",
     "COMPACT",
     "DEFAULT_SETTINGS",
     "PROFILES",
     "SWIFT",
+    "Av1Settings",
     "ChunkCache",
     "ChunkIndex",
     "EncodeSettings",
@@ -21,6 +25,7 @@ __all__ = [
     "VideoScan",
     "decode_jpeg",
     "decode_video",
+    "encode_av1",
     "encode_frames",
     "encode_video",
     "index_chunk",

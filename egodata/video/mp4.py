@@ -25,7 +25,8 @@ class ChunkIndex:
         disposable: (N,) bool, nothing refers to the frame (nal_ref_idc 0).
         display: (N,) int64, displayed position of each packet's frame.
         decode: (N,) int64, inverse of `display`: decode position of each displayed frame.
-        extradata: avcC record for the decoder.
+        extradata: avcC record for the decoder; av1C for AV1.
+        decoder: Name of the decoder.
     """
 
     offsets: NDArray[np.int64]
@@ -35,6 +36,7 @@ class ChunkIndex:
     display: NDArray[np.int64]
     decode: NDArray[np.int64]
     extradata: bytes
+    decoder: str = "h264"
 
     @property
     def frames(self) -> int:

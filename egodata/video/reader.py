@@ -6,15 +6,18 @@ Frames that nothing refers to (nal_ref_idc 0) are left out unless wanted; that i
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from typing import cast
 
 import av
 import numpy as np
 from av.error import FFmpegError
+from av.video.codeccontext import VideoCodecContext
 from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
 from egodata.episode import VideoInfo
 from egodata.errors import CorruptEpisodeError, HandleError, VideoError, WindowError
+from egodata.video.av1 import AV1, index_av1
 from egodata.video.mp4 import ChunkIndex, index_chunk
 from egodata.video.source import rgb_array
 
@@ -32,11 +35,11 @@ class Decoders:
         self._kept = kept
         self._idle: OrderedDict[bytes, av.VideoCodecContext] = OrderedDict()
 
-    def take(self, extradata: bytes) -> av.VideoCodecContext:
-        """Return an idle decoder for an avcC record, or a new one."""
+    def take(self, extradata: bytes, *, decoder: str) -> av.VideoCodecContext:
+        """Return an idle decoder for an avcC or av1C record, or a new one of that name."""
         context = self._idle.pop(extradata, None)
         if context is None:
-            context = av.CodecContext.create("h264", "r")
+            context = cast(VideoCodecContext, av.CodecContext.create(decoder, "r"))
             context.extradata = extradata
             context.thread_count = 1
             context.thread_type = "NONE"
@@ -170,7 +173,7 @@ class FrameReader:
             return item
         data = self._chunk(number)
         try:
-            index = index_chunk(data)
+            index = index_av1(data) if self._info.settings.get("codec") == AV1 else index_chunk(data)
         except VideoError as error:
             raise CorruptEpisodeError(f"{self._where} element {number}: {error}") from error
         expected = min(self._info.frames_per_chunk, self._info.frames - number * self._info.frames_per_chunk)
@@ -224,7 +227,7 @@ def packets_needed(index: ChunkIndex, wanted: Sequence[int]) -> list[int]:
 
 def _decode(data: bytes, index: ChunkIndex, wanted: Sequence[int], *, decoders: Decoders) -> Iterator[av.VideoFrame]:
     """Decode what is needed; pts is the displayed position."""
-    context = decoders.take(index.extradata)
+    context = decoders.take(index.extradata, decoder=index.decoder)
     for position in packets_needed(index, wanted):
         start = int(index.offsets[position])
         packet = av.Packet(data[start : start + int(index.sizes[position])])

@@ -4,15 +4,21 @@ from egodata.formats.lance.build import LanceBuild, build_lance
 from egodata.formats.lance.reader import LanceEpisode
 from egodata.formats.lance.store import LanceStore
 from egodata.formats.lance.tables import committed_versions, read_episodes, table_versions
-from egodata.formats.lance.tags import dataset_tag, tag_dataset, tagged_versions
+from egodata.formats.lance.tags import dataset_tag, drop_tag, tag_dataset, tagged_versions
+from egodata.formats.lance.upkeep import Cleaned, Compacted, cleanup_lance, compact_lance
 
 __all__ = [
+    "Cleaned",
+    "Compacted",
     "LanceBuild",
     "LanceEpisode",
     "LanceStore",
     "build_lance",
+    "cleanup_lance",
     "committed_versions",
+    "compact_lance",
     "dataset_tag",
+    "drop_tag",
     "read_episodes",
     "table_versions",
     "tag_dataset",

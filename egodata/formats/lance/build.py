@@ -14,13 +14,16 @@ from filelock import FileLock, Timeout
 from lance.fragment import FragmentMetadata
 
 from egodata.episode import EpisodeReader, EpisodeStore
-from egodata.errors import ConflictError, NotFoundError
+from egodata.errors import ConflictError, InputError, NotFoundError
 from egodata.formats import open_store
 from egodata.formats.lance.columns import missing_fields
 from egodata.formats.lance.commit import replace_episodes, restore, stage
 from egodata.formats.lance.encode import annotation_rows, episode_row, frame_rows, numeric_features, video_rows
+from egodata.formats.lance.recode import VIDEO_MODES
 from egodata.formats.lance.tables import (
     ANNOTATIONS,
+    CODEC_COLUMN,
+    COPY,
     DATA_TABLES,
     EPISODES,
     FRAMES,
@@ -30,12 +33,15 @@ from egodata.formats.lance.tables import (
     open_table,
     shared_session,
     table_path,
+    table_schema,
     table_versions,
     version_property,
 )
+from egodata.names import nearest
 from egodata.progress import Progress, silent, tracked
 from egodata.schema.ids import sorted_ids
 from egodata.schema.layout import StorePaths, require_writable, write_atomic
+from egodata.video import AV1
 
 LOCK_WAIT_S = 600.0
 STABLE = "stable"
@@ -98,7 +104,9 @@ class _Plan:
         return [*self.removed, *(write.episode_id for write in self.writes if getattr(write, part))]
 
 
-def build_lance(paths: StorePaths, *, source: EpisodeStore | None = None, progress: Progress = silent) -> LanceBuild:
+def build_lance(
+    paths: StorePaths, *, source: EpisodeStore | None = None, video: str | None = None, progress: Progress = silent
+) -> LanceBuild:
     """Bring the Lance copy up to date with the published episodes.
 
     Episodes are compared by content digest. Videos, frames and annotations are committed first; the commit of `episodes` makes
@@ -107,26 +115,33 @@ def build_lance(paths: StorePaths, *, source: EpisodeStore | None = None, progre
     Args:
         paths: The store.
         source: Where the episodes come from; by default its published zarr episodes.
+        video: ``copy`` (the very bytes) or ``av1`` (encoded again for size, with its measured loss); settled when the tables are made,
+            ``copy`` unless asked. None takes what is settled.
         progress: Told per episode and stage.
 
     Raises:
-        ConflictError: Another build holds the lock for longer than ten minutes.
+        ConflictError: Another build holds the lock for longer than ten minutes, or the tables were made with another `video`.
         CorruptEpisodeError: A source episode is not what its digests say; nothing becomes visible.
         InputError: The store is not writable.
     """
     require_writable(paths)
+    if video not in (None, *VIDEO_MODES):
+        raise InputError(f"lance build: video {video!r}: {nearest(str(video), VIDEO_MODES)}")
     source = open_store(paths, "zarr") if source is None else source
     paths.lance.mkdir(exist_ok=True)
     shared_session()
     try:
         with FileLock(paths.lance / ".lock", timeout=LOCK_WAIT_S):
-            return _build(paths, source, progress)
+            return _build(paths, source, video, progress)
     except Timeout as error:
         raise ConflictError(f"store {paths.root}: another Lance build holds {paths.lance / '.lock'}. Wait for it to end.") from error
 
 
-def _build(paths: StorePaths, source: EpisodeStore, progress: Progress) -> LanceBuild:
-    versions = _ensure_tables(paths)
+def _build(paths: StorePaths, source: EpisodeStore, video: str | None, progress: Progress) -> LanceBuild:
+    versions = _ensure_tables(paths, video)
+    settled = _video_mode(open_table(paths, VIDEOS, version=versions[VIDEOS]))
+    if video not in (None, settled):
+        raise ConflictError(f"store {paths.root}: its Lance copy was made with video {settled}, got {video}. Remove {paths.lance} first.")
     plan = _plan(source, open_table(paths, EPISODES, version=versions[EPISODES]), progress)
     newest = {table: open_table(paths, table) for table in TABLES}
     stray = [table for table in TABLES if newest[table].version != versions[table]]
@@ -138,7 +153,11 @@ def _build(paths: StorePaths, source: EpisodeStore, progress: Progress) -> Lance
     return LanceBuild(added, len(plan.writes) - added, len(plan.removed), plan.unchanged, versions)
 
 
-def _ensure_tables(paths: StorePaths) -> dict[str, int]:
+def _video_mode(videos: lance.LanceDataset) -> str:
+    return AV1 if CODEC_COLUMN in videos.schema.names else COPY
+
+
+def _ensure_tables(paths: StorePaths, video: str | None) -> dict[str, int]:
     """Return the named versions; make four empty tables first where there is no `episodes` table."""
     try:
         return table_versions(paths)
@@ -149,7 +168,7 @@ def _ensure_tables(paths: StorePaths) -> dict[str, int]:
     wanted = settings.get("lance_storage_version", STABLE)
     made: dict[str, lance.LanceDataset] = {}
     for table in DATA_TABLES:
-        made[table] = _empty_table(paths, table, wanted, properties={})
+        made[table] = _empty_table(paths, table, wanted, properties={}, video=video or COPY)
         wanted = made[table].data_storage_version
     if settings.get("lance_storage_version") != wanted:
         write_atomic(marker, json.dumps({**settings, "lance_storage_version": wanted}, indent=1, sort_keys=True).encode() + b"\n")
@@ -157,11 +176,13 @@ def _ensure_tables(paths: StorePaths) -> dict[str, int]:
     return {table: int(made[table].version) for table in TABLES}
 
 
-def _empty_table(paths: StorePaths, table: str, storage_version: str, *, properties: Mapping[str, str]) -> lance.LanceDataset:
+def _empty_table(
+    paths: StorePaths, table: str, storage_version: str, *, properties: Mapping[str, str], video: str = COPY
+) -> lance.LanceDataset:
     path = table_path(paths, table)
     options: dict[str, Any] = {"data_storage_version": storage_version, "mode": "overwrite" if path.exists() else "create"}
     return lance.write_dataset(
-        SCHEMAS[table].empty_table(),
+        table_schema(table, video=video).empty_table(),
         path,
         transaction_properties=dict(properties) or None,
         session=shared_session(),
@@ -232,11 +253,12 @@ def _stage_all(
     source: EpisodeStore, plan: _Plan, tables: Mapping[str, lance.LanceDataset], progress: Progress
 ) -> dict[str, list[FragmentMetadata]]:
     media = [write for write in plan.writes if write.media]
+    video = _video_mode(tables[VIDEOS])
     digests: dict[str, dict[str, str]] = {}
 
     def videos() -> Iterator[pa.RecordBatch]:
         for write, reader in _readers(source, media, "lance videos", progress):
-            batch, digests[write.episode_id] = video_rows(reader)
+            batch, digests[write.episode_id] = video_rows(reader, video=video)
             yield batch
 
     def frames() -> Iterator[pa.RecordBatch]:
@@ -257,7 +279,7 @@ def _stage_all(
         for write, reader in _readers(source, list(plan.writes), "lance episodes", progress):
             yield episode_row(reader, episode_index=write.episode_index)
 
-    schemas = {**SCHEMAS, FRAMES: tables[FRAMES].schema}
+    schemas = {**SCHEMAS, VIDEOS: table_schema(VIDEOS, video=video), FRAMES: tables[FRAMES].schema}
     rows = {VIDEOS: videos, FRAMES: frames, ANNOTATIONS: annotations, EPISODES: episodes}
     return {table: stage(tables[table], rows[table](), schema=schemas[table]) for table in TABLES}
 

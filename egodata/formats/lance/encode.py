@@ -11,7 +11,8 @@ from egodata.calibration import calibration_attributes
 from egodata.episode import EpisodeReader, read_all_numeric, semantic_attributes
 from egodata.errors import CorruptEpisodeError
 from egodata.formats.lance.columns import feature_column, key_of, null_column, to_column
-from egodata.formats.lance.tables import ANNOTATIONS, EPISODES, FRAMES, SCHEMAS, VIDEOS
+from egodata.formats.lance.recode import again
+from egodata.formats.lance.tables import ANNOTATIONS, COPY, EPISODES, FRAMES, SCHEMAS, VIDEO_COLUMN, VIDEOS, table_schema
 from egodata.schema.canonical import canonical_json, sha256_hex
 from egodata.schema.digests import array_digest, combined_digest, elements_digest
 from egodata.schema.features import TIMESTAMPS, FeatureSpec, camera_key
@@ -24,28 +25,42 @@ def numeric_features(reader: EpisodeReader) -> dict[str, FeatureSpec]:
     return {key: reader.meta.features[key] for key in reader.meta.numeric_keys}
 
 
-def video_rows(reader: EpisodeReader) -> tuple[pa.RecordBatch, dict[str, str]]:
-    """Return one row per camera and chunk, and the digest of each camera's elements by feature key."""
-    columns: dict[str, list[object]] = {name: [] for name in ("camera", "chunk_index", "first_frame", "n_frames", "size_bytes", "sha256")}
-    chunks: list[bytes] = []
+def video_rows(reader: EpisodeReader, *, video: str = COPY) -> tuple[pa.RecordBatch, dict[str, str]]:
+    """Return one row per camera and chunk, and the digest of each camera's source elements by feature key.
+
+    Args:
+        reader: The episode.
+        video: ``copy`` for the very bytes, ``av1`` to encode the decoded frames again.
+    """
+    schema = table_schema(VIDEOS, video=video)
+    columns: dict[str, list[object]] = {name: [] for name in schema.names}
     digests = {}
     for camera in reader.meta.cameras:
         info = reader.video_info(camera)
         elements = [reader.video_chunk(camera, index) for index in range(info.chunks)]
+        digests[camera_key(camera)] = elements_digest(camera_key(camera), elements, count=len(elements))
         for index, element in enumerate(elements):
             first = index * info.frames_per_chunk
-            columns["camera"].append(camera)
-            columns["chunk_index"].append(index)
-            columns["first_frame"].append(first)
-            columns["n_frames"].append(min(info.frames_per_chunk, info.frames - first))
-            columns["size_bytes"].append(len(element))
-            columns["sha256"].append(sha256_hex(element))
-        digests[camera_key(camera)] = elements_digest(camera_key(camera), elements, count=len(elements))
-        chunks.extend(elements)
-    schema = SCHEMAS[VIDEOS]
-    plain = [pa.array(columns[name], schema.field(name).type) for name in schema.names[1:-1]]
-    ids = pa.array([reader.meta.episode_id] * len(chunks), pa.string())
-    return pa.record_batch([ids, *plain, lance.blob_array(chunks)], schema=schema), digests
+            rows = (first, min(info.frames_per_chunk, info.frames - first))
+            stored, loss = (element, {}) if video == COPY else again(reader, camera, rows=rows)
+            row = {
+                "episode_id": reader.meta.episode_id,
+                "camera": camera,
+                "chunk_index": index,
+                "first_frame": rows[0],
+                "n_frames": rows[1],
+                "size_bytes": len(stored),
+                "sha256": sha256_hex(stored),
+                VIDEO_COLUMN: stored,
+                **loss,
+            }
+            for name, value in row.items():
+                columns[name].append(value)
+    arrays = [
+        lance.blob_array(columns[field.name]) if field.name == VIDEO_COLUMN else pa.array(columns[field.name], field.type)
+        for field in schema
+    ]
+    return pa.record_batch(arrays, schema=schema), digests
 
 
 def frame_rows(

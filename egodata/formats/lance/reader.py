@@ -13,7 +13,8 @@ from egodata.calibration import Calibration, calibration_from_attributes
 from egodata.episode import EpisodeMeta, VideoInfo, meta_from_attributes
 from egodata.errors import CorruptEpisodeError, FeatureNotFoundError, HandleError, WindowError
 from egodata.formats.lance.columns import feature_column, from_column
-from egodata.formats.lance.tables import ANNOTATIONS, FRAMES, REBUILD, VIDEOS
+from egodata.formats.lance.recode import recoded
+from egodata.formats.lance.tables import ANNOTATIONS, FRAMES, REBUILD
 from egodata.names import nearest
 from egodata.schema.digests import EpisodeDigests
 from egodata.schema.features import camera_key
@@ -32,6 +33,7 @@ class LanceEpisode:
         self._id = episode_id
         self._content = content
         self._readers: dict[str, FrameReader] = {}
+        self._infos: dict[str, VideoInfo] = {}
         self._closed = False
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -158,18 +160,14 @@ class LanceEpisode:
             FeatureNotFoundError: No such camera.
         """
         self._check_open()
+        if camera in self._infos:
+            return self._infos[camera]
         spec = self.meta.features.get(camera_key(camera))
         if spec is None or spec.video is None:
             raise FeatureNotFoundError(f"{self._where}: no camera {camera}; {nearest(camera, self.meta.cameras)}")
-        return VideoInfo.from_json(spec.video, shape=spec.shape)
-
-    @cached_property
-    def _chunks(self) -> dict[tuple[str, int], int]:
-        """Row position of every stored element, by camera and chunk number."""
-        start, end = self._store.positions(VIDEOS, self._id)
-        table = self._store.scan(VIDEOS, ["camera", "chunk_index"], start=start, rows=end - start)
-        pairs = zip(table["camera"].to_pylist(), table["chunk_index"].to_pylist(), strict=True)
-        return {pair: start + offset for offset, pair in enumerate(pairs)}
+        info = VideoInfo.from_json(spec.video, shape=spec.shape)
+        found = self._infos[camera] = recoded(info) if self._store.encoded_again else info
+        return found
 
     def video_chunk(self, camera: str, index: int) -> bytes:
         """Return one stored mp4 element.
@@ -182,7 +180,7 @@ class LanceEpisode:
         info = self.video_info(camera)
         if not 0 <= index < info.chunks:
             raise WindowError(f"{self._where}: camera {camera}: element {index} is outside [0, {info.chunks}).")
-        position = self._chunks.get((camera, index))
+        position = self._store.video_rows(self._id).get((camera, index))
         if position is None:
             raise CorruptEpisodeError(f"{self._where}: camera {camera}: element {index} is missing. {REBUILD}")
         return self._store.blob(position)

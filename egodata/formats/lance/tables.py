@@ -85,6 +85,21 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     ),
 }
 
+COPY, CODEC_COLUMN = "copy", "codec"
+LOSS_FIELDS = (
+    pa.field(CODEC_COLUMN, _TEXT, nullable=False),
+    pa.field("pixel_mae", pa.float64(), nullable=False, metadata={"egodata.unit": "colour values"}),
+    pa.field("psnr_db", pa.float64(), nullable=False, metadata={"egodata.unit": "dB"}),
+    pa.field("ssim", pa.float64(), nullable=False),
+)
+"""Columns of `videos` where the copy was encoded again: how far its pixels are from those of the zarr element, as means over its frames."""
+
+
+def table_schema(table: str, *, video: str = COPY) -> pa.Schema:
+    """Return the schema that a table is made with; `frames` gains a column per feature afterwards."""
+    schema = SCHEMAS[table]
+    return schema if table != VIDEOS or video == COPY else pa.schema([*schema, *LOSS_FIELDS])
+
 
 @cache
 def _owner_pid() -> int:

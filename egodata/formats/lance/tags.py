@@ -21,6 +21,15 @@ def tagged_versions(paths: StorePaths, digest: str) -> dict[str, int] | None:
     return named_versions(open_table(paths, EPISODES, version=int(found["version"])))
 
 
+def drop_tag(paths: StorePaths, digest: str) -> None:
+    """Take the tag of a dataset from all four tables; without one nothing happens."""
+    tag = dataset_tag(digest)
+    for table in TABLES:
+        tags = open_table(paths, table).tags
+        if tag in tags.list():
+            tags.delete(tag)
+
+
 def tag_dataset(paths: StorePaths, digest: str, *, versions: Mapping[str, int]) -> dict[str, int]:
     """Tag all four tables for a frozen dataset. A second call, also after a kill in the middle, changes nothing that stands.
 

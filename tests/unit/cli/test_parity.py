@@ -45,7 +45,7 @@ def test_a_dataset_under_a_recipe(store, capsys):
         checked_rule(DatasetRule(name="d", version="1", heads=("train",), where={"vendor": "mecka"}, valid_ratio=0.0)),
         format="lance",
     )
-    command = ["parity", str(store.root), "d@1", "--recipe", "human_wrist6d", "--sample", "4", "--json"]
+    command = ["parity", str(store.root), "d@1", "--recipe", "human_wrist6d", "--frames", "4", "--json"]
     assert run(cli, command, program="egodata") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["levels"]["loader"]["counts"]["samples"] == 8 and found["dataset"] == "d@1"
