@@ -41,7 +41,8 @@ def up(store: Path, port: int) -> int:
 @click.option("--episodes", type=click.IntRange(7), default=24, show_default=True, help="Episodes of the synthetic delivery.")
 def quickstart(**values: object) -> int:
     """Take one delivery all the way to two trained policies, as Dagster assets, and print what came out."""
-    from pipelines.quickstart import Plan, quickstart as run_quickstart
+    from pipelines.plan import Plan
+    from pipelines.quickstart import quickstart as run_quickstart
 
     return run_quickstart(Plan.resolve(**values))
 

@@ -7,16 +7,13 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from egodata.catalog import DatasetRule, Manifest, load_dataset
 from egodata.catalog.rows import catalog_from_lance
 from egodata.catalog.rules import matches
 from egodata.cli.console import ConsoleProgress, echo
-from egodata.config import find_config
-from egodata.errors import InputError, NotFoundError
-from egodata.schema.canonical import json_digest
+from egodata.errors import NotFoundError
 from egodata.schema.layout import StorePaths, open_root, require_writable
 from egodata.testing.world import WorldOptions, write_delivery
 from pipelines.assets.datasets import DATASET, LOADER_PARITY, NORM_STATS
@@ -30,81 +27,13 @@ from pipelines.gates import content_parity_needed, loader_parity_needed
 from pipelines.instance import open_instance
 from pipelines.launch import Launcher
 from pipelines.partitions import DATASET_RECIPES, DATASETS, RECORDINGS, add_keys, dataset_key, recipe_key
+from pipelines.plan import DEFAULTS, Plan
 from pipelines.resources import STORE_VARIABLE
 from pipelines.rules import keep_rule, rule_for_delivery
 from pipelines.summary import collect, print_outcome
 
-
-class Defaults(NamedTuple):
-    """What a vendor's deliveries are split, sampled and trained by, unless one says otherwise."""
-
-    rule: str
-    recipe: str
-    experiment: str
-
-
-DEFAULTS = {"mecka": Defaults("synthetic", "human_wrist6d", "synthetic"), "lerobot": Defaults("joints", "joints", "joints")}
 FORMATS = ("zarr", "lance")
 SYNTHETIC_NAME = "sort_cubes"
-BRIEF = ("evaluation.samples_per_head=64",)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a quickstart is to do.
-
-    Attributes:
-        raw: Delivery of one's own, or None for a synthetic one inside the store.
-        vendor: Who delivered it.
-        store: Root of the store.
-        rule: Dataset rule; None takes the vendor's.
-        recipe: Sampling recipe.
-        experiment: Training experiment.
-        overrides: Further words for `egotrain fit`.
-        episodes: Size of the synthetic delivery.
-    """
-
-    raw: Path | None
-    vendor: str
-    store: Path
-    rule: str | None
-    recipe: str
-    experiment: str
-    overrides: tuple[str, ...] = ()
-    episodes: int = 24
-
-    @classmethod
-    def resolve(cls, **given: Any) -> "Plan":
-        """Fill in what the vendor implies.
-
-        Raises:
-            InputError: No default for the vendor, or a delivery that is not a folder.
-            NotFoundError: No such rule, recipe or experiment: said before hours of work, not after.
-        """
-        vendor, raw = given["vendor"], given["raw"]
-        if vendor not in DEFAULTS and None in (given["rule"], given["recipe"], given["experiment"]):
-            raise InputError(f"vendor {vendor}: no default rule, recipe and experiment. Give --rule, --recipe and --experiment.")
-        if raw is not None and not raw.is_dir():
-            raise InputError(f"delivery {raw}: not a folder")
-        fallback = DEFAULTS.get(vendor, Defaults("", "", ""))
-        for group, name in (("datasets", "rule"), ("recipes", "recipe"), ("experiment", "experiment")):
-            if given[name] is not None:
-                find_config(group, given[name])
-        return cls(
-            raw=None if raw is None else raw.absolute(),
-            vendor=vendor,
-            store=given["store"].absolute(),
-            rule=given["rule"],
-            recipe=given["recipe"] or fallback.recipe,
-            experiment=given["experiment"] or fallback.experiment,
-            overrides=(*BRIEF, f"trainer.max_steps={given['steps']}", *given["overrides"]),
-            episodes=given["episodes"],
-        )
-
-    @property
-    def words_digest(self) -> str:
-        """Eight digits that name what the training was told, so that other words make another run."""
-        return json_digest([self.experiment, self.recipe, list(self.overrides)])[:8]
 
 
 @dataclass(slots=True)
@@ -259,7 +188,7 @@ def quickstart(plan: Plan) -> int:
         chain.tables()
         manifest = chain.dataset()
         results = chain.train(manifest)
-    outcome = collect(paths, manifest, recipe=plan.recipe, delivery=delivery, results=results)
+    outcome = collect(paths, manifest, plan=plan, delivery=delivery, results=results)
     print_outcome(outcome, done=chain.done)
     chain.say("quickstart done")
     return outcome.status

@@ -12,6 +12,7 @@ from egodata.sampling import load_recipe
 from egodata.schema.layout import StorePaths
 from egodata.stats import norm_stats
 from pipelines.deliveries import Delivery
+from pipelines.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Outcome:
         stats_key: Of the norm statistics.
         parity: Newest verdict per level.
         results: Training result by format.
+        experiment: What was trained.
     """
 
     paths: StorePaths
@@ -37,6 +39,7 @@ class Outcome:
     stats_key: str
     parity: Sequence[Mapping[str, Any]]
     results: Mapping[str, Mapping[str, Any]]
+    experiment: str
 
     @property
     def losses_equal(self) -> bool:
@@ -54,8 +57,9 @@ def _losses(result: Mapping[str, Any]) -> dict[str, str]:
     return {"train": result["train_loss_hex"], **{head: found["loss_hex"] for head, found in result["heads"].items()}}
 
 
-def collect(paths: StorePaths, manifest: Manifest, *, recipe: str, delivery: Delivery, results: Mapping[str, Mapping[str, Any]]) -> Outcome:
+def collect(paths: StorePaths, manifest: Manifest, *, plan: Plan, delivery: Delivery, results: Mapping[str, Mapping[str, Any]]) -> Outcome:
     """Read from the store what a quickstart came to."""
+    recipe = plan.recipe
     found = delivery.discover()
     set_aside = {item.ref.id: _reason([finding.to_json() for finding in item.findings]) for item in found.refused}
     for ref in found.recordings:
@@ -67,7 +71,7 @@ def collect(paths: StorePaths, manifest: Manifest, *, recipe: str, delivery: Del
     newest = {row["level"]: row for row in verdicts}
     parity = [newest[level] for level in LEVELS if level in newest]
     built = len(found.recordings) + len(found.refused) - len(set_aside)
-    return Outcome(paths, manifest, built, set_aside, len(found.absent), stats.key, parity, results)
+    return Outcome(paths, manifest, built, set_aside, len(found.absent), stats.key, parity, results, plan.experiment)
 
 
 def _reason(findings: Sequence[Mapping[str, Any]]) -> str:
@@ -118,3 +122,5 @@ def _print_next(outcome: Outcome, paths: StorePaths) -> None:
     echo(f"  egodata preview {paths.root} {pin} -o preview.mp4")
     echo(f"  egodata inspect {paths.root}")
     echo(f"  egotrain eval {paths.runs / run} format=lance")
+    words = f"experiment={outcome.experiment} store={paths.root} dataset={outcome.manifest.ref} run=longer"
+    echo(f"  egotrain fit {words}   # what was trained here is a first look; this takes minutes")
