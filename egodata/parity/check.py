@@ -19,7 +19,7 @@ from egodata.parity.table import append_report
 from egodata.progress import Progress, silent
 from egodata.sampling import Recipe
 from egodata.schema.ids import sorted_ids
-from egodata.schema.layout import StorePaths, write_atomic
+from egodata.schema.layout import StorePaths, require_writable, write_atomic
 
 
 def check_parity(
@@ -48,9 +48,11 @@ def check_parity(
         progress: Told per episode and per batch.
 
     Raises:
+        InputError: The store cannot be written to.
         NotFoundError: The store has no Lance copy, or neither format has an episode asked for.
         RecipeError: The recipe does not fit the dataset.
     """
+    require_writable(paths)  # the report is kept: said before the work, not after
     names, chosen = _names(paths, episode_ids, dataset, seed=config.seed)
     scope = make_scope(paths, episode_ids=names, dataset=dataset)
     catalog, held = _catalog_level(paths, scope, dataset)
