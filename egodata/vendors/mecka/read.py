@@ -1,5 +1,6 @@
 """Read one Mecka recording into a draft."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from egodata.schema.features import (
     valid_key,
 )
 from egodata.vendors.base import Drafts, Notes, RecordingRef
+from egodata.vendors.files import entry_name
 from egodata.vendors.frames import cast_float32, stored_size
 from egodata.vendors.mecka.clock import Clock, read_clock
 from egodata.vendors.mecka.config import MeckaConfig
@@ -32,6 +34,7 @@ from egodata.vendors.mecka.streams import OPENCV_FROM_VENDOR, check_head, read_c
 from egodata.video import scan_video
 
 CONVENTION = "anat-v1"
+OPTIONAL = ("frames", "annotations", "intrinsics")
 EXTRA = ("scene_id", "scene_desc", "environment_id", "objects")
 
 
@@ -54,6 +57,7 @@ def read_recording(ref: RecordingRef, config: MeckaConfig) -> Drafts:
     for kind in ("video", "hands", "egomotion"):
         if have[kind] is None:
             notes.refuse("file-missing", f"{files[kind].name}: not delivered. Ask for the file.", stream=files[kind].name)
+    _report_undelivered(value["urls"], have, notes)
     scan = scan_video(files["video"])
     if scan.declared_frames and scan.declared_frames != scan.frames:
         notes.add(
@@ -72,6 +76,18 @@ def read_recording(ref: RecordingRef, config: MeckaConfig) -> Drafts:
     videos = {config.camera: VideoSource(files["video"], np.arange(total, dtype=np.int64), size)}
     meta = _meta(ref, value, clock, config=config, features=features, notes=notes)
     return Drafts((EpisodeDraft(meta, arrays, videos, annotations, calibration, tuple(notes.found)),))
+
+
+def _report_undelivered(urls: Mapping[str, Any], have: Mapping[str, Path | None], notes: Notes) -> None:
+    """Warn of files that the episode JSON lists but that did not come: the episode is built without them."""
+    for kind in OPTIONAL:
+        if isinstance(urls.get(kind), str) and have[kind] is None:
+            name = entry_name(urls[kind]) or kind
+            notes.add(
+                "listed-not-delivered",
+                f"{name}: listed in the episode JSON, not delivered; built without it. Ask for the file.",
+                stream=name,
+            )
 
 
 def _numbers(

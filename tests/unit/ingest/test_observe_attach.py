@@ -26,6 +26,8 @@ def test_raw_digests_follow_bytes_by_part(raw, bench):
     def digests():
         return {ref.id: raw_digest(ref) for ref in discover(bench.raw, "mecka").recordings}
 
+    raw[IDS[0]].listed = ("annotations",)
+    raw[IDS[0]].write()
     before = digests()
     for path in raw[IDS[0]].folder.iterdir():
         os.utime(path)

@@ -58,6 +58,7 @@ class MeckaFiles:
     intrinsics: str | bytes | None = field(default_factory=lambda: json.dumps(INTRINSICS))
     video: bytes | None = None
     config: str | None = None
+    listed: tuple[str, ...] = ()  # in the JSON although not delivered
 
     @property
     def folder(self):
@@ -75,7 +76,9 @@ class MeckaFiles:
             (self.folder / f"{self.id}_video.mp4").write_bytes(self.video)
         urls = {
             "video": f"https://host.invalid/x/{self.id}_video.mp4?sig=a/b",
-            **{key: f"https://host.invalid/x/{name}" for key, name in names.items()},
+            **{
+                key: f"https://host.invalid/x/{name}" for key, name in names.items() if key in self.listed or getattr(self, key) is not None
+            },
         }
         info = {
             "id": self.id,

@@ -109,6 +109,17 @@ def test_missing_intrinsics_are_unknown_unless_the_config_declares_them(mecka, t
     assert mecka.draft().calibration.cameras["front_1"].k[0][0] == pytest.approx(752.4707 / 20)
 
 
+def test_listed_files_that_did_not_come_are_named(mecka):
+    mecka.intrinsics, mecka.listed = None, ("intrinsics", "annotations")
+    draft = mecka.draft()
+    found = [finding for finding in draft.findings if finding.code == "listed-not-delivered"]
+    assert {(finding.stream, finding.severity.name) for finding in found} == {
+        ("intrinsics.json", "WARNING"),
+        ("annotations.csv", "WARNING"),
+    }
+    assert draft.calibration is None and dict(draft.annotations) == {}
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
