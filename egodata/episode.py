@@ -13,12 +13,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from egodata.annotations import Annotations, Span
+from egodata.annotations import Annotations, Span, encode_span
 from egodata.calibration import Calibration, calibration_attributes
 from egodata.findings import Finding
 from egodata.schema.canonical import jsonable
-from egodata.schema.digests import EpisodeDigests
-from egodata.schema.features import IMAGES, FeatureSpec, is_camera
+from egodata.schema.digests import EpisodeDigests, array_digest, calibration_digest, combined_digest, elements_digest, meta_digest
+from egodata.schema.features import IMAGES, FeatureSpec, camera_key, is_camera
 from egodata.schema.layout import SCHEMA_VERSION
 
 
@@ -377,3 +377,30 @@ def read_all_numeric(reader: EpisodeReader) -> dict[str, NDArray[Any]]:
     """Read every numeric array of an episode whole, by key."""
     keys, total = reader.meta.numeric_keys, reader.meta.total_frames
     return reader.rows(keys, [(0, total)] * len(keys))
+
+
+def computed_digests(reader: EpisodeReader, attributes: Mapping[str, Any]) -> EpisodeDigests:
+    """Compute an episode's digests from what its reader gives, whatever it says they are.
+
+    Args:
+        reader: The episode, of any format.
+        attributes: Its semantic attributes as they are hashed.
+
+    Raises:
+        CorruptEpisodeError: Something cannot be read.
+    """
+    meta, parts = reader.meta, {}
+    for key in meta.numeric_keys:
+        parts[key] = array_digest(key, reader.rows([key], [(0, meta.total_frames)])[key])
+    for camera in meta.cameras:
+        chunks = reader.video_info(camera).chunks
+        elements = (reader.video_chunk(camera, number) for number in range(chunks))
+        parts[camera_key(camera)] = elements_digest(camera_key(camera), elements, count=chunks)
+    spans = {key: reader.spans(key) or () for key in reader.annotation_keys}
+    texts = {key: elements_digest(key, [encode_span(span) for span in found], count=len(found)) for key, found in spans.items()}
+    return EpisodeDigests(
+        media=combined_digest(parts),
+        annotations=combined_digest(texts),
+        calibration=calibration_digest(attributes),
+        meta=meta_digest(attributes),
+    )

@@ -1,13 +1,11 @@
 """Checking a stored episode against its own records: every file, and every digest recomputed from content."""
 
-from egodata.annotations import encode_span
+from egodata.episode import computed_digests
 from egodata.errors import CorruptEpisodeError, EgodataError, NotFoundError
 from egodata.findings import Finding, Severity
 from egodata.formats.zarr import versions as on_disk
 from egodata.formats.zarr.reader import ZarrEpisode
 from egodata.formats.zarr.store import ZarrStore
-from egodata.schema.digests import EpisodeDigests, array_digest, calibration_digest, combined_digest, elements_digest, meta_digest
-from egodata.schema.features import camera_key
 from egodata.schema.layout import StorePaths
 
 
@@ -46,31 +44,8 @@ def verify_episode(paths: StorePaths, episode_id: str, *, content: str | None = 
     return found
 
 
-def recomputed_digests(reader: ZarrEpisode) -> EpisodeDigests:
-    """Compute an episode's digests from what its reader gives.
-
-    Raises:
-        CorruptEpisodeError: Something cannot be read.
-    """
-    meta, parts = reader.meta, {}
-    for key in meta.numeric_keys:
-        parts[key] = array_digest(key, reader.rows([key], [(0, meta.total_frames)])[key])
-    for camera in meta.cameras:
-        chunks = reader.video_info(camera).chunks
-        elements = (reader.video_chunk(camera, number) for number in range(chunks))
-        parts[camera_key(camera)] = elements_digest(camera_key(camera), elements, count=chunks)
-    spans = {key: reader.spans(key) or () for key in reader.annotation_keys}
-    texts = {key: elements_digest(key, [encode_span(span) for span in found], count=len(found)) for key, found in spans.items()}
-    return EpisodeDigests(
-        media=combined_digest(parts),
-        annotations=combined_digest(texts),
-        calibration=calibration_digest(reader.attributes),
-        meta=meta_digest(reader.attributes),
-    )
-
-
 def _digest_findings(reader: ZarrEpisode, episode_id: str, content: str) -> list[Finding]:
-    stored, computed = {**reader.digests.to_json(), "recorded content": content}, recomputed_digests(reader).to_json()
+    stored, computed = {**reader.digests.to_json(), "recorded content": content}, computed_digests(reader, reader.attributes).to_json()
     computed["recorded content"] = computed["content"]
     return [
         _finding("digest-mismatch", episode_id, stream=name, expected=stored[name][:16], got=computed[name][:16], content=content)

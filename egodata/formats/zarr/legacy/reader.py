@@ -14,14 +14,14 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from egodata.annotations import Span, decode_span, encode_span
+from egodata.annotations import Span, decode_span
 from egodata.calibration import Calibration
-from egodata.episode import EpisodeMeta, VideoInfo, semantic_attributes
+from egodata.episode import EpisodeMeta, VideoInfo, computed_digests, semantic_attributes
 from egodata.errors import CorruptEpisodeError, EgodataError, FeatureNotFoundError, HandleError, SchemaError, WindowError
 from egodata.formats.zarr.legacy.attributes import frame_rate, legacy_calibration, legacy_meta
 from egodata.formats.zarr.legacy.camera import LegacyCamera, find_camera
 from egodata.names import nearest
-from egodata.schema.digests import EpisodeDigests, array_digest, calibration_digest, combined_digest, elements_digest, meta_digest
+from egodata.schema.digests import EpisodeDigests
 from egodata.schema.features import IMAGES, TIMESTAMPS, FeatureSpec, camera_key
 from egodata.schema.ids import ANNOTATION_PREFIX
 from egodata.video import ChunkCache, FrameReader, JpegReader
@@ -137,17 +137,7 @@ class LegacyEpisode:
     @property
     def digests(self) -> EpisodeDigests:
         """Content digests, computed from all that the episode holds: old stores keep none."""
-        meta, parts = self.meta, {}
-        for key in meta.numeric_keys:
-            parts[key] = array_digest(key, self.rows([key], [(0, meta.total_frames)])[key])
-        for camera in meta.cameras:
-            count = self.video_info(camera).chunks
-            elements = (self.video_chunk(camera, number) for number in range(count))
-            parts[camera_key(camera)] = elements_digest(camera_key(camera), elements, count=count)
-        spans = {key: self.spans(key) or () for key in self.annotation_keys}
-        texts = {key: elements_digest(key, [encode_span(span) for span in found], count=len(found)) for key, found in spans.items()}
-        attributes = semantic_attributes(meta, self.calibration)
-        return EpisodeDigests(combined_digest(parts), combined_digest(texts), calibration_digest(attributes), meta_digest(attributes))
+        return computed_digests(self, semantic_attributes(self.meta, self.calibration))
 
     @property
     def calibration(self) -> Calibration | None:
