@@ -1,7 +1,5 @@
 """Freeze a dataset: apply a rule to the catalog once, gate the result, and keep it for ever."""
 
-import os
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,7 +19,7 @@ from egodata.catalog.rules import DatasetRule, checked_rule, matches, rule_ident
 from egodata.errors import ConflictError, InputError
 from egodata.formats import open_store
 from egodata.schema.canonical import jsonable
-from egodata.schema.layout import StorePaths, require_writable
+from egodata.schema.layout import StorePaths, require_writable, write_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ def freeze(
     path = paths.manifest(manifest.name, manifest.version)
     if not path.exists():
         manifest = replace(manifest, provenance={**manifest.provenance, **parent_note(paths, manifest)})
-    created = _write_once(path, manifest_bytes(manifest))
+    created = write_once(path, manifest_bytes(manifest))
     if not created:
         manifest = _same_or_refuse(path, manifest)
     if versions is not None:
@@ -140,23 +138,6 @@ def _shares(
         return {}
     wanted = [row for row in rows if matches(row, rule.where) and row.n_frames >= rule.min_frames]
     return read_valid_shares(open_store(paths, format, versions=versions), wanted, rule=rule)
-
-
-def _write_once(path: Path, data: bytes) -> bool:
-    """Write a file that must not exist yet; say False if it does. A hard link makes it appear whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
-    finally:
-        temporary.unlink(missing_ok=True)
-    return True
 
 
 def _same_or_refuse(path: Path, manifest: Manifest) -> Manifest:

@@ -3,6 +3,8 @@
 import json
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -145,6 +147,23 @@ def write_atomic(path: Path, data: bytes) -> None:
 
     The bytes are flushed to disk before the rename; a temporary file left by a killed process has the suffix ``.tmp``.
     """
+    with _staged(path, data) as temporary:
+        os.replace(temporary, path)
+
+
+def write_once(path: Path, data: bytes) -> bool:
+    """Write a file that must not exist yet; say False if it does. A hard link makes it appear whole or not at all."""
+    with _staged(path, data) as temporary:
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+    return True
+
+
+@contextmanager
+def _staged(path: Path, data: bytes) -> Iterator[Path]:
+    """Flush bytes to a temporary file beside a path; what is left of it goes away afterwards."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
@@ -152,6 +171,6 @@ def write_atomic(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        yield temporary
     finally:
         temporary.unlink(missing_ok=True)
