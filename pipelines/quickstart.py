@@ -5,7 +5,7 @@ Every stage first asks whether its work is already done for the very inputs ther
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from pipelines.assets.ingest import EPISODE_ANNOTATIONS, EPISODE_CALIBRATION, EP
 from pipelines.assets.raw import RAW_EPISODE, raw_observations
 from pipelines.assets.tables import LANCE_V2, PARITY_REPORT
 from pipelines.assets.training import TRAINING_RUN, run_result
-from pipelines.deliveries import Delivery, observations, register
+from pipelines.deliveries import Delivery, register
 from pipelines.events import latest_inputs, latest_observed
 from pipelines.gates import content_parity_needed, loader_parity_needed
 from pipelines.instance import open_instance
@@ -66,8 +66,8 @@ class _Chain:
             self.skip("synthetic delivery")
         return Delivery(vendor=self.plan.vendor, raw=str(out), dataset=SYNTHETIC_NAME)
 
-    def recordings(self, delivery: Delivery) -> list[str]:
-        """Register the delivery, observe it, and return its recordings."""
+    def recordings(self, delivery: Delivery) -> dict[str, str]:
+        """Register the delivery, observe it, and return the data version of each of its recordings."""
         delivery.discover()  # what is no delivery is refused before the store watches it
         register(self.paths, delivery)
         instance = self.launch.instance
@@ -75,17 +75,16 @@ class _Chain:
         add_keys(instance, RECORDINGS, keys=found)
         for event in events:
             instance.report_runless_asset_event(event)
-        mine = [recording for recording, (owner, _) in found.items() if owner == delivery]
+        mine = {recording: version for recording, (owner, version) in found.items() if owner == delivery}
         self.say(f"recordings: {len(mine)} in the delivery, {len(events)} new or changed")
         return mine
 
-    def episodes(self, recordings: Sequence[str]) -> None:
+    def episodes(self, recordings: Mapping[str, str]) -> None:
         """Materialise the three recording assets where their last input is not what is delivered now."""
         instance = self.launch.instance
-        now = {recording: version for recording, (_, version) in observations(self.paths).items()}
         for key in (EPISODE_ZARR, EPISODE_ANNOTATIONS, EPISODE_CALIBRATION):
             made_from = latest_inputs(instance, key, upstream=RAW_EPISODE)
-            todo = [recording for recording in recordings if made_from.get(recording) != now[recording]]
+            todo = [recording for recording in recordings if made_from.get(recording) != recordings[recording]]
             if key != EPISODE_ZARR:
                 built = latest_inputs(instance, EPISODE_ZARR, upstream=RAW_EPISODE)
                 todo = [recording for recording in todo if recording in built]

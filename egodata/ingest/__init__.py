@@ -1,6 +1,6 @@
 """Ingest: a delivery becomes published episodes; what cannot is set aside with its reasons, and nothing is done twice."""
 
-from egodata.ingest.attach import AttachReport, attach_from_raw
+from egodata.ingest.attach import AttachReport, attach_from_raw, attach_recording
 from egodata.ingest.digests import RawDigests, raw_digest
 from egodata.ingest.observe import discover, observe
 from egodata.ingest.options import IngestOptions
@@ -14,6 +14,7 @@ __all__ = [
     "Outcome",
     "RawDigests",
     "attach_from_raw",
+    "attach_recording",
     "discover",
     "ingest",
     "observe",

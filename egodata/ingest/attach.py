@@ -12,6 +12,7 @@ from egodata.ingest.options import IngestOptions
 from egodata.ingest.sources import get_source
 from egodata.names import nearest
 from egodata.schema.layout import StorePaths
+from egodata.vendors import RecordingRef, VendorOptions
 
 ATTACHABLE = ("annotations", "calibration")
 
@@ -52,14 +53,31 @@ def attach_from_raw(paths: StorePaths, raw: Path, *, recording: str, part: str, 
         ConflictError: Someone else published the episode meanwhile.
         SetAside: The recording cannot be read.
     """
-    if part not in ATTACHABLE:
-        raise InputError(f"part {part!r}: expected one of {', '.join(ATTACHABLE)}")
-    vendor = get_source(options.vendor)
     filled = vendor_options(raw, dataset=options.dataset, delivery=options.delivery, config=options.config, declare=options.declare)
-    by_id = {ref.id: ref for ref in vendor.discover(raw.resolve(), filled).recordings}
+    by_id = {ref.id: ref for ref in get_source(options.vendor).discover(raw.resolve(), filled).recordings}
     if recording not in by_id:
         raise NotFoundError(f"recording {recording}: not in delivery {raw}; {nearest(recording, by_id)}")
-    drafts = vendor.read(by_id[recording], filled)
+    return attach_recording(paths, by_id[recording], part=part, options=filled)
+
+
+def attach_recording(paths: StorePaths, ref: RecordingRef, *, part: str, options: VendorOptions) -> AttachReport:
+    """Do what `attach_from_raw` does, for a recording that was found before: many of one delivery need only one look at it.
+
+    Args:
+        paths: The store.
+        ref: From the delivery's discovery.
+        part: ``annotations`` or ``calibration``.
+        options: The ones of that discovery.
+
+    Raises:
+        InputError: `part` is another word.
+        EpisodeNotFoundError: The recording was not built.
+        ConflictError: Someone else published the episode meanwhile.
+        SetAside: The recording cannot be read.
+    """
+    if part not in ATTACHABLE:
+        raise InputError(f"part {part!r}: expected one of {', '.join(ATTACHABLE)}")
+    drafts = get_source(ref.vendor).read(ref, options)
     contents, changed = {}, []
     for draft in drafts.episodes:
         episode_id = draft.meta.episode_id
@@ -72,4 +90,4 @@ def attach_from_raw(paths: StorePaths, raw: Path, *, recording: str, part: str, 
         if digests.content != before:
             changed.append(episode_id)
     findings = (*drafts.findings, *(finding for draft in drafts.episodes for finding in draft.findings))
-    return AttachReport(recording, part, contents, tuple(changed), findings)
+    return AttachReport(ref.id, part, contents, tuple(changed), findings)

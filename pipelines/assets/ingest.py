@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import dagster as dg
 
-from egodata.ingest import attach_from_raw, ingest
-from egodata.vendors import SetAside
+from egodata.ingest import attach_recording, ingest
+from egodata.vendors import SetAside, VendorOptions
 from pipelines.assets.raw import RAW_EPISODE
 from pipelines.batches import Batch
 from pipelines.deliveries import by_delivery
@@ -59,9 +59,11 @@ def _attach(context: dg.AssetExecutionContext, store: StoreResource, part: str) 
     batch = Batch(context, paths, [RAW_EPISODE, EPISODE_ZARR])
     report_progress, total, done = log_progress(context.log.info), len(context.partition_keys), 0
     for delivery, recordings in by_delivery(paths, context.partition_keys).items():
+        refs = {ref.id: ref for ref in delivery.discover().recordings}
         for recording in recordings:
+            ref = refs[recording]
             try:
-                report = attach_from_raw(paths, delivery.folder, recording=recording, part=part, options=delivery.options(paths))
+                report = attach_recording(paths, ref, part=part, options=VendorOptions(ref.dataset, ref.delivery))
                 batch.done(recording, contents=report.contents, metadata=attach_metadata(paths, report))
             except SetAside as reason:
                 batch.failed[recording] = reason.findings
