@@ -1,6 +1,5 @@
 """A small human episode as a vendor reader would give it, with a real mp4 behind it: input for everyone's tests."""
 
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -116,11 +115,6 @@ def small_draft(
     )
     source = VideoSource(path, np.arange(frames, dtype=np.int64), size)
     return EpisodeDraft(meta, arrays, {"front_1": source}, annotations, Calibration("head", {"front_1": camera}))
-
-
-def with_operator(draft: EpisodeDraft, operator: str | None) -> EpisodeDraft:
-    """Return the draft under another operator."""
-    return replace(draft, meta=replace(draft.meta, operator=operator))
 
 
 def _hands(frames: int, seed: int) -> tuple[dict[str, NDArray[Any]], dict[str, FeatureSpec]]:
