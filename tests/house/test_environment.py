@@ -10,8 +10,16 @@ from importlib.metadata import version
 from pathlib import Path
 
 PACKAGES = ("egodata", "pipelines", "egotrain")
-MODULES = {"scikit-image": "skimage", "hydra-core": "hydra", "opencv-python-headless": "cv2", "pylance": "lance", "pyyaml": "yaml"}
-PROGRAMS = {"dagster-webserver"}  # run, not imported
+MODULES = {
+    "scikit-image": "skimage",
+    "hydra-core": "hydra",
+    "opencv-python-headless": "cv2",
+    "projectaria-tools": "projectaria_tools",
+    "pylance": "lance",
+    "pyyaml": "yaml",
+}
+PROGRAMS = {"dagster-webserver", "tensorboard"}  # run, or imported by lightning
+EXTRAS = ("aria", "hdf5", "scale", "ray", "wandb")  # imported where they are used; a clear error where they are missing
 
 SELECTIONS = """
 import hydra, omegaconf, torch
@@ -102,5 +110,11 @@ def test_dependencies_are_those_that_are_imported(repository):
                 imported.add(node.module.partition(".")[0])
     imported -= {*sys.stdlib_module_names, *PACKAGES}
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
-    names = {re.split(r"[<>=!~\[ ]", item, maxsplit=1)[0].lower() for item in project["dependencies"]} - PROGRAMS
-    assert imported == {MODULES.get(name, name.replace("-", "_")) for name in names}
+    needed = _modules(project["dependencies"])
+    optional = _modules([item for extra in EXTRAS for item in project["optional-dependencies"][extra]])
+    assert imported - optional == needed
+
+
+def _modules(requirements: list[str]) -> set[str]:
+    names = {re.split(r"[<>=!~\[; ]", item, maxsplit=1)[0].lower() for item in requirements} - PROGRAMS
+    return {MODULES.get(name, name.replace("-", "_")) for name in names}
