@@ -22,7 +22,7 @@ STAMP := $(VENV)/.installed
 export DAGSTER_DISABLE_TELEMETRY := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test test-all check format wheel bench-env-codec bench-store clean
+.PHONY: help setup quickstart test test-all check format wheel bench-env-codec bench-env-lerobot bench-store clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -64,6 +64,14 @@ bench-env-codec:
 	@.venv-codec/bin/python -m pip install --quiet --disable-pip-version-check 'torchcodec==0.12.*' torch==2.13.0 numpy \
 	  && .venv-codec/bin/python -c 'from torchcodec.decoders import VideoDecoder' \
 	  || { echo 'torchcodec cannot be used here (no wheel, or no FFmpeg libraries): AV1 will be read by dav1d through PyAV'; rm -rf .venv-codec; }
+
+# The public LeRobot loaders want Python 3.12, a torch of their own and several GB, so they live apart; without them their tests and benchmark skip.
+LEROBOT_PYTHON ?= python3.12
+bench-env-lerobot:
+	@test -x .venv-lerobot/bin/python || $(LEROBOT_PYTHON) -m venv .venv-lerobot
+	@.venv-lerobot/bin/python -m pip install --quiet --disable-pip-version-check --pre 'lerobot-lancedb==0.3.*' 'lerobot[dataset]==0.6.*' \
+	  && .venv-lerobot/bin/python -c 'import lerobot_lancedb; from torchcodec.decoders import VideoDecoder' \
+	  || { echo 'lerobot cannot be used here (no Python 3.12, no wheel, or no FFmpeg libraries): its tests and benchmark will be skipped'; rm -rf .venv-lerobot; }
 
 bench-store: $(STAMP)
 	cd benchmarks && PYTHONPATH=.. ../$(BIN)/python store_video.py --data ../../shared/data \

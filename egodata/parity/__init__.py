@@ -3,7 +3,7 @@
 from egodata.parity.check import check_parity, report_file
 from egodata.parity.choose import Choice, choose_episodes
 from egodata.parity.report import EXACT, LEVELS, Difference, LevelReport, Likeness, Outcome, ParityConfig, ParityReport
-from egodata.parity.table import latest, read_rows, unproven
+from egodata.parity.table import latest, proves, read_rows, unproven
 
 __all__ = [
     "EXACT",
@@ -19,6 +19,7 @@ __all__ = [
     "choose_episodes",
     "report_file",
     "latest",
+    "proves",
     "read_rows",
     "unproven",
 ]

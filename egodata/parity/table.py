@@ -1,15 +1,17 @@
 """The report table: one row per check and level, and one per episode whose content was compared. Only ever appended to."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import lance
 import pyarrow as pa
 from filelock import FileLock
 
+from egodata.config import find_config, load_config
 from egodata.errors import CorruptEpisodeError
-from egodata.parity.report import Difference, LevelReport, ParityReport
+from egodata.formats.lance import video_kind
+from egodata.parity.report import Difference, LevelReport, ParityConfig, ParityReport
 from egodata.schema.layout import StorePaths
 
 _SCHEMA = pa.schema(
@@ -116,17 +118,41 @@ def latest(paths: StorePaths, level: str | None = None) -> list[dict[str, Any]]:
     return sorted(newest.values(), key=lambda row: row["created"])
 
 
+def proves(row: Mapping[str, Any], *, video: str) -> bool:
+    """Say whether a row of the table is a verdict that a gate may rest on: it passed, and under bounds no looser than the shipped ones.
+
+    Args:
+        row: A row of the table.
+        video: How the copy's video came about: ``copy`` asks for equal bytes, ``av1`` for the bounds in configs/parity/av1.yaml.
+    """
+    bounds = json.loads(row["config"])
+    exact = bounds["numeric"] is None and bounds["video_bytes"] == "equal" and bounds["pixel"] == 0
+    return bool(row["passed"]) and (exact or (video != "copy" and _within(bounds, load_config(find_config("parity", video), ParityConfig))))
+
+
+def _within(bounds: Mapping[str, Any], shipped: ParityConfig) -> bool:
+    if bounds["numeric"] is not None:
+        return False
+    mae, least = bounds["pixel_mae"], {name: bounds[name] for name in ("psnr_db", "ssim")}
+    tight = mae is not None and shipped.pixel_mae is not None and mae <= shipped.pixel_mae
+    return tight and all(value is not None and value >= getattr(shipped, name) for name, value in least.items())
+
+
 def unproven(paths: StorePaths, contents: Iterable[tuple[str, str]]) -> list[str]:
-    """Return which episodes' newest content check at that content did not pass, or was never made: what keeps a freeze waiting.
+    """Return which episodes' newest content check at that content proves nothing, or was never made: what keeps a freeze waiting.
+
+    A check that passed under looser bounds than the shipped ones proves nothing.
 
     Args:
         paths: The store.
         contents: (episode id, content digest) pairs.
     """
     verdicts: dict[tuple[str, str], bool] = {}
-    for row in read_rows(paths, where="level = 'content' AND episode_id IS NOT NULL"):
+    rows = read_rows(paths, where="level = 'content' AND episode_id IS NOT NULL")
+    video = video_kind(paths) if rows else "copy"
+    for row in rows:
         if not row["content"]:  # it could not be opened at all: what was proven before no longer counts
             verdicts = {key: passed for key, passed in verdicts.items() if key[0] != row["episode_id"]}
         else:
-            verdicts[row["episode_id"], row["content"]] = row["passed"]
+            verdicts[row["episode_id"], row["content"]] = proves(row, video=video)
     return [episode_id for episode_id, content in contents if not verdicts.get((episode_id, content), False)]

@@ -3,7 +3,7 @@
 from egodata.formats.lance.build import LanceBuild, build_lance
 from egodata.formats.lance.reader import LanceEpisode
 from egodata.formats.lance.store import LanceStore
-from egodata.formats.lance.tables import committed_versions, read_episodes, table_versions
+from egodata.formats.lance.tables import committed_versions, read_episodes, table_versions, video_kind
 from egodata.formats.lance.tags import dataset_tag, drop_tag, tag_dataset, tagged_versions
 from egodata.formats.lance.upkeep import Cleaned, Compacted, cleanup_lance, compact_lance
 
@@ -23,4 +23,5 @@ __all__ = [
     "table_versions",
     "tag_dataset",
     "tagged_versions",
+    "video_kind",
 ]

@@ -173,6 +173,15 @@ def reading(dataset: lance.LanceDataset) -> Iterator[None]:
         raise CorruptEpisodeError(f"Lance table {dataset.uri} version {dataset.version}: cannot be read ({text}). {REBUILD}") from error
 
 
+def video_kind(paths: StorePaths) -> str:
+    """Return how the copy's video came about: ``copy``, or ``av1`` where it was encoded again.
+
+    Raises:
+        NotFoundError: The store has no Lance copy.
+    """
+    return COPY if CODEC_COLUMN not in open_table(paths, VIDEOS).schema.names else "av1"
+
+
 def version_property(table: str) -> str:
     """Return the transaction property of an `episodes` commit that holds another table's version."""
     return f"egodata.{table}_version"

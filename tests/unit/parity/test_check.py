@@ -1,16 +1,18 @@
 """Every way in which the two formats can differ is found and named; equal ones pass."""
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 
 from egodata.annotations import SUBTASK, TASK, Span
+from egodata.config import find_config, load_config
 from egodata.errors import NotFoundError
 from egodata.formats import open_store
 from egodata.formats.lance import build_lance
 from egodata.formats.zarr import attach_annotations, publish_draft
-from egodata.parity import ParityConfig, check_parity, latest, read_rows, unproven
+from egodata.parity import ParityConfig, check_parity, latest, proves, read_rows, unproven
 from egodata.testing.drafts import small_draft
 from egodata.video import EncodeSettings, encode_frames
 
@@ -223,3 +225,24 @@ def test_what_was_proven_does_not_outlive_its_copy(store):
     (store.paths.episode_link("b").resolve() / "zarr.json").write_text("{")
     store.rewrite("episodes", "b", lambda rows: rows.slice(0, 0))
     assert not check_parity(store.paths).passed and unproven(store.paths, proven) == ["b"]
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [ParityConfig(numeric=10.0), ParityConfig(pixel=None, pixel_mae=200.0), ParityConfig(video_bytes="any")],
+    ids=["numbers", "pixels", "bytes"],
+)
+def test_a_check_under_loose_bounds_proves_nothing(store, bounds):
+    proven = [("b", open_store(store.paths, "zarr").open("b").digests.content)]
+    assert check_parity(store.paths, config=bounds).passed
+    assert unproven(store.paths, proven) == ["b"]
+    assert check_parity(store.paths).passed and unproven(store.paths, proven) == []
+
+
+def test_the_shipped_av1_bounds_prove_a_copy_that_was_encoded_again_and_no_other():
+    shipped = load_config(find_config("parity", "av1"), ParityConfig)
+    row = {"passed": True, "config": json.dumps(asdict(shipped))}
+    looser = {"passed": True, "config": json.dumps({**asdict(shipped), "psnr_db": 20.0})}
+    assert proves(row, video="av1") and not proves(row, video="copy") and not proves(looser, video="av1")
+    assert proves({"passed": True, "config": json.dumps(asdict(ParityConfig()))}, video="av1")
+    assert not proves({**row, "passed": False}, video="av1")
