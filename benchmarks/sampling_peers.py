@@ -82,8 +82,7 @@ class Own:
 
     def __call__(self, indices: list[int]) -> dict[str, float]:
         cpu, read = time.process_time(), read_bytes()
-        for index in indices:
-            self.source.sample(index, epoch=0)
+        self.source.samples(indices, epoch=0)
         return {"cpu_s": time.process_time() - cpu, "read_bytes": read_bytes() - read}
 
 
