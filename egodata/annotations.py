@@ -1,6 +1,8 @@
 """Annotations: spans of text over frames, with the role in the key name.
 
 Absent (no key) and empty (a key with no spans) are different and stay different; prompts treat both as no text.
+Spans under keys that do not start with ``annotations`` are structural, such as ``fold_segments``: they say where windows may lie and are
+never a prompt. They are stored like annotations; their text may be empty.
 """
 
 import json
@@ -36,15 +38,20 @@ def encode_span(span: Span) -> bytes:
     return json.dumps({"text": span.text, "start_idx": span.start, "end_idx": span.end}, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def decode_span(data: bytes) -> Span:
+def decode_span(data: bytes, *, text_optional: bool = False) -> Span:
     """Read one stored element.
+
+    Args:
+        data: UTF-8 JSON.
+        text_optional: Whether an element without text, as structural spans of older stores are, has an empty one.
 
     Raises:
         SchemaError: Not such a JSON object, or an empty range.
     """
     try:
         value = json.loads(data)
-        return Span(str(value["text"]), int(value["start_idx"]), int(value["end_idx"]))
+        text = value.get("text", "") if text_optional and isinstance(value, dict) else value["text"]
+        return Span(str(text), int(value["start_idx"]), int(value["end_idx"]))
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise SchemaError(f"annotation element {data[:60]!r}: expected JSON with text, start_idx, end_idx ({error})") from error
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from egodata.geometry.hand import convert_left_hand
 from egodata.geometry.rotation import Array
 from egodata.sampling.layouts import KEYPOINTS, ArmLayout
 from egodata.sampling.specs import ActionSpec, ProprioSpec
@@ -15,6 +16,8 @@ from egodata.sampling.windows import Bools
 from egodata.schema.features import SIDES, point_valid_key, valid_key
 
 Arrays = Mapping[str, NDArray[Any]]
+ANATOMICAL = "anat-v1"
+_LEFT_POSES = tuple(f"{SIDES[0]}.{name}" for name in ("obs_wrist_pose", "obs_ee_pose", "cmd_ee_pose"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,18 @@ class Limbs:
         """All arrays, to count their memory."""
         poses = [] if self.poses is None else [self.poses.positions, self.poses.rotations]
         return [array for array in (self.rows, self.points, self.grips, *poses) if array is not None]
+
+
+def in_one_hand_frame(arrays: dict[str, NDArray[Any]], declared: str | None) -> dict[str, NDArray[Any]]:
+    """Turn left-hand poses into anat-v1 by the convention that an episode declares; robots declare none.
+
+    Raises:
+        SchemaError: There are left-hand poses and the convention is unknown.
+    """
+    left = [key for key in arrays if key in _LEFT_POSES]
+    if declared in (None, ANATOMICAL) or not left:
+        return arrays
+    return {**arrays, **{key: convert_left_hand(arrays[key], declared=declared, wanted=ANATOMICAL) for key in left}}
 
 
 def finite(values: Array, axis: int | tuple[int, ...]) -> Bools:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from egodata.config import find_config, load_config, strict_config
-from egodata.episode import EpisodeMeta
+from egodata.episode import EpisodeMeta, EpisodeReader
 from egodata.errors import ConfigError, RecipeError
 from egodata.names import nearest
 from egodata.sampling.layouts import JOINTS_ARM, LAYOUTS, ArmLayout
@@ -25,6 +25,7 @@ __all__ = [
     "Recipe",
     "SpanSelection",
     "bind",
+    "bind_reader",
     "load_recipe",
 ]
 
@@ -253,6 +254,12 @@ def bind(recipe: Recipe, meta: EpisodeMeta, *, span_keys: Iterable[str] | None =
     proprio_names = _names(recipe.proprio, recipe.proprio_layout, meta)
     masks = [mask for key in features for mask in (valid_key(key), point_valid_key(key)) if mask in meta.features]
     return Layout(len(action_names), len(proprio_names), action_names, proprio_names, tuple(sorted([*recipe.features, *masks])))
+
+
+def bind_reader(recipe: Recipe, reader: EpisodeReader) -> Layout:
+    """Resolve a recipe on an open episode, its spans included; see `bind`."""
+    keys = None if recipe.span_selection is None else {*reader.annotation_keys, *reader.structure_keys}
+    return bind(recipe, reader.meta, span_keys=keys)
 
 
 def _there(meta: EpisodeMeta) -> str:

@@ -16,7 +16,7 @@ from egodata.names import nearest
 from egodata.schema.canonical import sha256_hex
 from egodata.schema.digests import EpisodeDigests
 from egodata.schema.features import HEAD_POSE, SIDES, FeatureSpec, camera_key, mask_spec, pose_spec, valid_key
-from egodata.schema.ids import sorted_ids
+from egodata.schema.ids import ANNOTATION_PREFIX, sorted_ids
 
 IMAGE_SHAPE = (4, 6, 3)
 
@@ -28,7 +28,7 @@ class MemoryEpisode:
     Attributes:
         meta: Attributes.
         arrays: Numeric arrays by key.
-        annotations: Spans by key.
+        annotations: Spans by key, structural ones too.
         row_reads: Keys and ranges of each `rows` call so far.
         frame_reads: Camera and indices of each `frames` call so far.
         broken_frames: Frames that fail when decoded.
@@ -51,8 +51,13 @@ class MemoryEpisode:
 
     @property
     def annotation_keys(self) -> tuple[str, ...]:
-        """Keys that are present, sorted."""
-        return tuple(sorted(self.annotations))
+        """Keys of texts that are present, sorted."""
+        return tuple(sorted(key for key in self.annotations if key.startswith(ANNOTATION_PREFIX)))
+
+    @property
+    def structure_keys(self) -> tuple[str, ...]:
+        """Keys of structural spans that are present, sorted."""
+        return tuple(sorted(key for key in self.annotations if not key.startswith(ANNOTATION_PREFIX)))
 
     def spans(self, key: str) -> tuple[Span, ...] | None:
         """Return the spans of a key, None if absent."""
