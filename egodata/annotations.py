@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egodata.errors import SchemaError
+from egodata.schema.ids import ANNOTATION_PREFIX
 
 GENERIC, TASK, SUBTASK = "annotations", "annotations_task", "annotations_subtask"
 
@@ -31,6 +32,12 @@ class Span:
 
 
 Annotations = Mapping[str, Sequence[Span]]
+
+
+def divided(spans: Annotations) -> tuple[Annotations, Annotations]:
+    """Divide spans by key into texts and structural ones."""
+    texts = {key: found for key, found in spans.items() if key.startswith(ANNOTATION_PREFIX)}
+    return texts, {key: found for key, found in spans.items() if key not in texts}
 
 
 def encode_span(span: Span) -> bytes:
