@@ -94,7 +94,7 @@ def _grips(arrays: Arrays, name: str) -> Array:
     return np.concatenate([measured(arrays, f"{side}.{name}") for side in SIDES], axis=1)
 
 
-def joint_limbs(arrays: Arrays, spec: ActionSpec | ProprioSpec, layout: ArmLayout) -> Limbs:
+def joint_limbs(arrays: Arrays, spec: ActionSpec | ProprioSpec, *, layout: ArmLayout) -> Limbs:
     """Return joints of all arms side by side, each arm followed by its gripper where the layout has one."""
     if layout.body == "joints":
         rows = measured(arrays, spec.feature)
@@ -104,7 +104,7 @@ def joint_limbs(arrays: Arrays, spec: ActionSpec | ProprioSpec, layout: ArmLayou
     return Limbs(np.hstack(sides), tuple(side.shape[1] for side in sides))
 
 
-def pose_limbs(arrays: Arrays, spec: ActionSpec | ProprioSpec, layout: ArmLayout, *, rows: Array, poses: Poses) -> Limbs:
+def pose_limbs(arrays: Arrays, spec: ActionSpec | ProprioSpec, *, layout: ArmLayout, rows: Array, poses: Poses) -> Limbs:
     """Return poses of both arms, with keypoints and grips where the layout has them.
 
     Args:

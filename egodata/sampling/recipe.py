@@ -23,6 +23,7 @@ __all__ = [
     "Layout",
     "ProprioSpec",
     "Recipe",
+    "Spec",
     "SpanSelection",
     "bind",
     "bind_reader",
@@ -124,7 +125,7 @@ class Recipe:
 
     @property
     def _numbers(self) -> dict[str, Any]:
-        values = {"action": digested(self.action), "proprio": digested(self.proprio), "span_cutoff": self.span_cutoff}
+        values: dict[str, Any] = {"action": digested(self.action), "proprio": digested(self.proprio), "span_cutoff": self.span_cutoff}
         if self.pool_horizon:
             values["pool_horizon"] = True
         if self.span_selection is not None:

@@ -51,7 +51,7 @@ def chosen_spans(selection: SpanSelection, spans: Sequence[Span]) -> tuple[Span,
     return (by_start[0] if selection.rule == "first" else by_start[-1],)
 
 
-def usable_frames(recipe: Recipe, ready: NDArray[np.bool_], spans: Roles) -> UsableFrames:
+def usable_frames(recipe: Recipe, ready: NDArray[np.bool_], *, spans: Roles) -> UsableFrames:
     """Mark the frames of an episode that may start a sample: inside a chosen span, with an arm to act.
 
     Args:

@@ -102,7 +102,7 @@ class HeadSource:
 
     def _usable(self, episode: HeadEpisode) -> UsableFrames:
         numbers = self._cache.numbers(episode)
-        return usable_frames(self.recipe, numbers.tracks.ready, numbers.spans)
+        return usable_frames(self.recipe, numbers.tracks.ready, spans=numbers.spans)
 
     def __len__(self) -> int:
         return len(self.index)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from egodata.geometry.rotation import Array
 from egodata.sampling.arms import Limbs, finite, joint_limbs, measured, pose_limbs, pose_rows
 from egodata.sampling.layouts import ArmLayout
-from egodata.sampling.recipe import Recipe
+from egodata.sampling.recipe import Recipe, Spec
 from egodata.sampling.transforms import (
     ArmParts,
     PackArms,
@@ -69,15 +69,15 @@ def prepare(arrays: Mapping[str, NDArray[Any]], recipe: Recipe) -> Tracks:
         arrays: By key, (T, ...); at least `Layout.keys` of `bind`. A feature without a mask is valid where it is finite.
         recipe: What is needed.
     """
-    specs = [(recipe.action, recipe.action_layout), (recipe.proprio, recipe.proprio_layout)]
+    specs: list[tuple[Spec, ArmLayout]] = [(recipe.action, recipe.action_layout), (recipe.proprio, recipe.proprio_layout)]
     start = recipe.action.reference if recipe.action.coordinate_frame == "wrist" else recipe.action.feature
     names = {spec.feature for spec, layout in specs if not layout.of_joints} | ({start} if not recipe.action_layout.of_joints else set())
     rows = {name: pose_rows(arrays, name) for name in names}
     poses = {name: poses_from_rows(found) for name, found in rows.items()}
     action, proprio = (
-        joint_limbs(arrays, spec, layout)
+        joint_limbs(arrays, spec, layout=layout)
         if layout.of_joints
-        else pose_limbs(arrays, spec, layout, rows=rows[spec.feature], poses=poses[spec.feature])
+        else pose_limbs(arrays, spec, layout=layout, rows=rows[spec.feature], poses=poses[spec.feature])
         for spec, layout in specs
     )
     in_head = recipe.proprio.coordinate_frame == "head"
@@ -148,9 +148,9 @@ def _packed(parts: ArmParts, layout: ArmLayout, *, allowed: Bools | np.bool_) ->
         pose[layout.at("grip")] = True
     points = cells[..., layout.at("keypoints")]
     points[...] = np.repeat(points.reshape(*points.shape[:-1], points.shape[-1] // 3, 3).all(-1), 3, axis=-1)
-    whole = cells[..., pose].all(-1)
+    whole: Bools = np.asarray(cells[..., pose].all(-1))
     cells[..., pose] = whole[..., None]
-    arm_valid = whole if pose.any() else points.any(-1)
+    arm_valid: Bools = np.asarray(whole if pose.any() else points.any(-1))
     cells &= np.asarray(allowed)[..., None]
     flat = cells.reshape(values.shape)
     return np.where(flat, values, np.nan), flat, arm_valid

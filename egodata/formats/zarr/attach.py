@@ -5,7 +5,7 @@ import os
 import shutil
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import zarr
 
@@ -21,6 +21,12 @@ from egodata.schema.layout import StorePaths
 
 _ROOT = "zarr.json"
 _CALIBRATION_KEYS = ("calibration", "intrinsics", "extrinsics")
+
+
+class _Change(Protocol):
+    def __call__(self, root: dict[str, Any], digests: EpisodeDigests, *, old: ZarrEpisode) -> EpisodeDigests:
+        """Change the attributes in place and return the digests afterwards."""
+        ...
 
 
 def attach_annotations(
@@ -45,7 +51,7 @@ def attach_annotations(
     """
     wanted: dict[str, Sequence[Span]] = dict(annotations)
 
-    def change(root: dict[str, Any], digests: EpisodeDigests, old: ZarrEpisode) -> EpisodeDigests:
+    def change(root: dict[str, Any], digests: EpisodeDigests, *, old: ZarrEpisode) -> EpisodeDigests:
         given = {key: old.spans(key) or () for key in old.structure_keys} if structure is None else structure
         total = int(root["attributes"]["total_frames"])
         problems = [*annotation_problems(annotations, total), *structure_problems(given, total, taken=old.meta.features)]
@@ -77,7 +83,7 @@ def attach_calibration(paths: StorePaths, episode_id: str, calibration: Calibrat
         ConflictError: Its content is no longer `expected`, or another process is writing it.
     """
 
-    def change(root: dict[str, Any], digests: EpisodeDigests, old: ZarrEpisode) -> EpisodeDigests:
+    def change(root: dict[str, Any], digests: EpisodeDigests, *, old: ZarrEpisode) -> EpisodeDigests:
         kept = {key: value for key, value in root["attributes"].items() if key not in _CALIBRATION_KEYS}
         root["attributes"] = {**kept, **calibration_attributes(calibration)}
         return EpisodeDigests(digests.media, digests.annotations, calibration_digest(root["attributes"]), digests.meta)
@@ -90,7 +96,7 @@ def _attach(
     episode_id: str,
     *,
     expected: str,
-    change: Callable[[dict[str, Any], EpisodeDigests, ZarrEpisode], EpisodeDigests],
+    change: _Change,
     write: Callable[[Path], None] | None = None,
 ) -> EpisodeDigests:
     """Publish a version with other attributes, and with other spans where `write` writes all of them."""
@@ -105,7 +111,7 @@ def _attach(
         root = _read_root(version.group / _ROOT, episode_id)
         before = stored_digests(root["attributes"], episode_id)
         old = ZarrEpisode(version.group, episode_id)
-        after = change(root, before, old)
+        after = change(root, before, old=old)
         if after == before:
             return before
         build = folder / on_disk.BUILD
