@@ -35,7 +35,8 @@ def store(tmp_path_factory):
 
 def run(*words, prefix=()):
     command = [*prefix, sys.executable, CHILD, *words]
-    found = subprocess.run(command, check=False, capture_output=True, text=True, timeout=250, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    found = subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=250, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     )
     assert found.returncode == 0, found.stderr[-2000:]
     return found.stdout.strip().splitlines()[-1]
