@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from egodata.episode import EpisodeReader
 from egodata.sampling.cache import Numbers
 from egodata.sampling.prompts import choose_prompt, prompt_candidates
 from egodata.sampling.recipe import Recipe
@@ -24,7 +24,15 @@ class CameraImages:
     mask: Bools
 
 
-def read_images(reader: EpisodeReader, numbers: Numbers, *, recipe: Recipe, starts: NDArray[np.int64]) -> dict[str, CameraImages]:
+class FrameGiver(Protocol):
+    """What gives decoded frames: an episode's reader, or a run of it that is decoded already."""
+
+    def frames(self, camera: str, indices: Sequence[int]) -> NDArray[np.uint8]:
+        """Return frames (N, H, W, 3) uint8 RGB in the order asked for."""
+        ...
+
+
+def read_images(reader: FrameGiver, numbers: Numbers, *, recipe: Recipe, starts: NDArray[np.int64]) -> dict[str, CameraImages]:
     """Read the image history of many samples of an episode, by camera; each distinct frame is decoded once.
 
     A frame that the camera did not record is black and not in the mask.

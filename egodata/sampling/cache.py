@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,10 +36,12 @@ class Keep:
     Attributes:
         numbers_bytes: Cap of prepared numbers in memory; the last used ones stay.
         blocks: Memory-mapped numbers shared by processes; None reads the store itself.
+        index: Folder of indexes that were made before; None makes it anew and keeps it in memory.
     """
 
     numbers_bytes: int = NUMBERS_BYTES
     blocks: BlockCache | None = None
+    index: Path | None = None
 
 
 USUAL = Keep()

@@ -28,6 +28,13 @@ class HeadIndex:
     def __len__(self) -> int:
         return int(self.frames.shape[0])
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle a mapped index as its file's path, so that worker processes share the pages instead of each holding a copy."""
+        mapped = getattr(self.frames, "filename", None)
+        if isinstance(self.frames, np.memmap) and mapped is not None:
+            return _mapped_again, (self.offsets, str(mapped), dict(self.excluded))
+        return HeadIndex, (self.offsets, self.frames, dict(self.excluded))
+
     @property
     def episodes(self) -> NDArray[np.int32]:
         """(N,) int32 episode ordinal of each sample; made on demand."""
@@ -43,6 +50,10 @@ class HeadIndex:
         if np.any((samples < 0) | (samples >= len(self))):
             raise WindowError(f"sample {samples[(samples < 0) | (samples >= len(self))][0]}: expected 0 to {len(self) - 1}")
         return np.searchsorted(self.offsets, samples, side="right") - 1, self.frames[samples].astype(np.int64)
+
+
+def _mapped_again(offsets: NDArray[np.int64], path: str, excluded: Mapping[str, int]) -> HeadIndex:
+    return HeadIndex(offsets, np.load(path, mmap_mode="r"), excluded)
 
 
 def build_index(usable: Iterable[UsableFrames]) -> HeadIndex:
