@@ -43,7 +43,7 @@ def read_camera(file: Any, *, notes: Notes) -> NDArray[np.float64]:
     poses, usable = poses_from_transforms(matrices)
     if not usable.all():
         at = np.flatnonzero(~usable)
-        text = f"{CAMERA}: {len(at)} of {len(poses)} transforms are no rotation within {ORTHOGONALITY:g} or have no place, first {at[0]}; masked"
+        text = f"{CAMERA}: {len(at)} of {len(poses)} transforms are no rotation within {ORTHOGONALITY:g}, first {at[0]}; masked"
         notes.add("head-pose-invalid", text, stream="obs_head_pose", frames=(int(at[0]), int(at[-1]) + 1))
     return poses
 

@@ -12,9 +12,9 @@ from egodata.episode import FrameSource
 from egodata.errors import VideoError
 from egodata.vendors.base import Notes
 from egodata.vendors.eva.config import EvaConfig
+from egodata.vendors.extras import require
 from egodata.vendors.frames import stored_size
 from egodata.vendors.hdf5 import DAMAGED, find_dataset
-from egodata.vendors.extras import require
 from egodata.video import scaled_frames
 
 IMAGES = "observations/images"

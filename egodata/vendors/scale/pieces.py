@@ -1,6 +1,7 @@
 """A recording cut into episodes: where frames are left out, and how long a piece may be."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +77,7 @@ def _at_jumps(ranges: list[tuple[int, int]], frames_ns: NDArray[np.int64]) -> li
     out = []
     for start, end in ranges:
         edges = [start, *(int(at) for at in jumps if start < at < end), end]
-        out.extend(zip(edges[:-1], edges[1:], strict=True))
+        out.extend(pairwise(edges))
     return out
 
 
@@ -84,7 +85,7 @@ def _divide(start: int, end: int, *, least: int, most: int) -> list[tuple[int, i
     edges = [*range(start, end, most), end]
     if len(edges) > 2 and edges[-1] - edges[-2] < least:
         edges[-2] = end - least
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))
 
 
 def inside(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]:

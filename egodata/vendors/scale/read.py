@@ -96,13 +96,12 @@ def _files(ref: RecordingRef, notes: Notes) -> tuple[Path, Path, str]:
     scenes = [path for path in media if path.suffix.lower() == ".sfs"]
     if len(scenes) != 1:
         notes.refuse("file-missing", f"{len(scenes)} .sfs scenes, expected 1. Ask for the files again.", stream="scene")
-    for name in VIDEOS:
-        videos = [path for path in media if path.suffix.lower() == ".mp4" and name in path.name]
-        if len(videos) == 1:
-            return scenes[0], videos[0], name
-        if videos:
-            notes.refuse("file-missing", f"{len(videos)} videos are called {name}, expected 1. Ask for the files again.", stream=name)
-    notes.refuse("file-missing", f"no video called {' or '.join(VIDEOS)}. Ask for the file.", stream="video")
+    videos = {name: [path for path in media if path.suffix.lower() == ".mp4" and name in path.name] for name in VIDEOS}
+    name = next((name for name, found in videos.items() if found), VIDEOS[0])
+    if len(videos[name]) != 1:
+        text = f"{len(videos[name])} videos called {' or '.join(VIDEOS)}, expected 1. Ask for the file."
+        notes.refuse("file-missing", text, stream="video")
+    return scenes[0], videos[name][0], name
 
 
 def _frames(sensor: Sensor, scan: VideoScan, config: ScaleConfig, notes: Notes) -> tuple[NDArray[np.int64], Fraction]:
@@ -122,7 +121,8 @@ def _frames(sensor: Sensor, scan: VideoScan, config: ScaleConfig, notes: Notes) 
         at = int(drift.argmax())
         notes.add(
             "clock-drift",
-            f"the scene's clock and the video's pts are {drift[at] / 1e6:.0f} ms apart at frame {at}, allowed {config.clock_drift_s * 1e3:.0f} ms",
+            f"the scene's clock and the video's pts are {drift[at] / 1e6:.0f} ms apart at frame {at}, "
+            f"allowed {config.clock_drift_s * 1e3:.0f} ms",
             stream=sensor.id,
             frames=(at, at + 1),
         )
