@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 from egodata.vendors.base import Notes
 from egodata.vendors.extras import require
 
-DAMAGED = (OSError, RuntimeError, ValueError, KeyError, TypeError)
+MAX_VALUES = 10**8
+"""A data set of numbers with more values than this is damaged: a day at 30 Hz has 2.6 million rows."""
+
+DAMAGED = (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError, MemoryError)
 """What h5py raises where a file is cut off or its structure is damaged."""
 
 
@@ -85,6 +88,8 @@ def read_numbers(file: Any, name: str, *, notes: Notes) -> NDArray[np.float64] |
             f"{_name(file)}: {name} holds {dataset.dtype}, expected numbers. Ask for the file again.",
             stream=name,
         )
+    if dataset.size is None or dataset.size > MAX_VALUES:
+        _damaged(file, name, ValueError(f"{dataset.size} values"), notes)
     try:
         return np.asarray(dataset[()], np.float64)
     except DAMAGED as error:
@@ -102,13 +107,13 @@ def attribute_text(file: Any, name: str) -> str:
     return ", ".join(str(part) for part in texts if isinstance(part, (str, int, np.integer)) and str(part).strip())
 
 
-def _leads_out(file: Any, name: str, how: str, notes: Notes) -> None:
+def _leads_out(file: Any, name: str, how: str, notes: Notes) -> NoReturn:
     notes.refuse(
         "path-escape", f"{_name(file)}: {name} leads out of the file by {how}, not followed. Deliver the data itself.", stream=name
     )
 
 
-def _damaged(file: Any, name: str, error: Exception, notes: Notes) -> Any:
+def _damaged(file: Any, name: str, error: Exception, notes: Notes) -> NoReturn:
     notes.refuse("hdf5-unreadable", f"{_name(file)}: {name} cannot be read ({_short(error)}). Ask for the file again.", stream=name)
 
 

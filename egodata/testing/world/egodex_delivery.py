@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from egodata.geometry.pose import compose
 from egodata.geometry.rotation import Array
@@ -80,7 +81,7 @@ def joints(points_m: Array, side: str) -> dict[str, Array]:
     return found
 
 
-def held(points_m: Array, delivered: Array) -> Array:
+def held(points_m: Array, delivered: NDArray[np.bool_]) -> Array:
     """Return points (T, 3) as a tracker gives them that has lost a hand: the last place stays, only the confidence says so."""
     rows = np.maximum.accumulate(np.where(delivered, np.arange(len(points_m)), 0))
     kept: Array = points_m[rows]

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from egodata.calibration import Calibration, CameraCalibration, pinhole_matrix
+from egodata.calibration import Calibration, CameraCalibration, Matrix, pinhole_matrix
 from egodata.episode import Clip, EpisodeDraft, EpisodeMeta, FrameSource
 from egodata.findings import Severity
 from egodata.schema.features import TIMESTAMPS, FeatureSpec, camera_key, mask_spec, timestamps_spec, valid_key
@@ -109,7 +109,9 @@ def _calibration(videos: dict[str, FrameSource], config: EvaConfig, notes: Notes
             k = pinhole_matrix(declared.fx, declared.fy, declared.cx, declared.cy)
             model = "OPENCV" if declared.distortion else "PINHOLE"
             cameras[name] = CameraCalibration(k, model, declared.distortion, (declared.w, declared.h)).scaled(*videos[name].size)
-    bases = {side: (*rows, (0.0, 0.0, 0.0, 1.0)) for side, rows in config.declared_arm_bases.items() if side in config.arms}
+    bases: dict[str, Matrix] = {
+        str(side): (*rows, (0.0, 0.0, 0.0, 1.0)) for side, rows in config.declared_arm_bases.items() if side in config.arms
+    }
     if not cameras and not bases:
         text = "the files have no calibration and the vendor config declares none: cameras and arm bases are unknown"
         notes.add("calibration-unknown", text, severity=Severity.INFO, stream="calibration")

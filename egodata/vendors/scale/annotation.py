@@ -186,7 +186,8 @@ def read_clips(file: AnnotationFile, notes: Notes) -> tuple[list[TextClip], list
 def _clip(label: str, value: Any) -> TextClip | None:
     if not isinstance(value, dict):
         return None
-    start, length = value.get("timestamp"), value.get("duration")
+    start: Any = value.get("timestamp")
+    length: Any = value.get("duration")
     if not (_number(start) and _number(length)) or length <= 0:
         return None
     begin, end = round(start) * NS_PER_US, round(start + length) * NS_PER_US

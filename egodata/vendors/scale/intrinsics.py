@@ -33,7 +33,7 @@ def read_calibration(sensor: Sensor, *, size: tuple[int, int], scan: VideoScan, 
     if not values:
         notes.add("calibration-unknown", f"{sensor.id}: the scene has no intrinsics for it", severity=Severity.INFO, stream="calibration")
         return None
-    number = {name: values.get(name) for name in FOCAL}
+    number: dict[str, Any] = {name: values.get(name) for name in FOCAL}
     width, height = (values.get(name) or config.default_size_px[axis] for axis, name in enumerate(("width", "height")))
     number |= {"width": width, "height": height}
     model, distortion, problem = _distortion(values.get("distortion"))

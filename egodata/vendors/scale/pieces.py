@@ -74,7 +74,7 @@ def cut(
 def _at_jumps(ranges: list[tuple[int, int]], frames_ns: NDArray[np.int64]) -> list[tuple[int, int]]:
     steps = np.diff(frames_ns)
     jumps = np.flatnonzero(steps > GAP_STEPS * np.median(steps)) + 1 if len(steps) else np.zeros(0, np.int64)
-    out = []
+    out: list[tuple[int, int]] = []
     for start, end in ranges:
         edges = [start, *(int(at) for at in jumps if start < at < end), end]
         out.extend(pairwise(edges))

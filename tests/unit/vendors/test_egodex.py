@@ -215,8 +215,8 @@ def test_ids_carry_vendor_dataset_and_folders(egodex, tmp_path):
     assert sorted(item.findings[0].code for item in found.refused) == ["id-invalid", "path-escape"]
     with pytest.raises(InputError, match="--dataset"):
         get_vendor("egodex").discover(egodex.root, VendorOptions("my set", "first"))
+    (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no recordings"):
-        (tmp_path / "empty").mkdir()
         get_vendor("egodex").discover(tmp_path / "empty", VendorOptions("kitchen", "first"))
 
 
