@@ -39,19 +39,19 @@ def increasing(
 
 
 def at_frames(
-    frames_ns: NDArray[np.int64], stamps_ns: NDArray[np.int64], values: NDArray[np.float64], *, limit_ns: float
+    frames_ns: NDArray[np.int64], stream: tuple[NDArray[np.int64], NDArray[np.float64]], *, limit_ns: float
 ) -> NDArray[np.float64]:
     """Take for every frame the nearest row of a stream, NaN where none is within `limit_ns`.
 
     Args:
         frames_ns: (T,) increasing.
-        stamps_ns: (N,) increasing, on the same clock.
-        values: (N, D).
+        stream: Times (N,), increasing, on the same clock, and rows (N, D).
         limit_ns: Largest distance.
 
     Returns:
         (T, D) float64.
     """
+    stamps_ns, values = stream
     out = np.full((len(frames_ns), *values.shape[1:]), np.nan)
     if len(stamps_ns):
         rows, distance = nearest_rows(frames_ns, stamps_ns)

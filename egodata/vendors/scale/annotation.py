@@ -131,9 +131,9 @@ def read_hands(file: AnnotationFile, frames_ns: NDArray[np.int64], *, limit_ns: 
             unknown.append(label[:40])
             continue
         stamps, values = timed(path.get("timestamps"), path.get("values"), width=3, where=label, notes=notes)
-        stamps, values = increasing(stamps, values, stream=label, notes=notes)
+        stream = increasing(stamps, values, stream=label, notes=notes)
         side, index = LABELS[label]
-        points = clean_points(at_frames(frames_ns, stamps, values, limit_ns=limit_ns))
+        points = clean_points(at_frames(frames_ns, stream, limit_ns=limit_ns))
         before = hands[side][:, index]
         twice = np.isfinite(before).all(1) & np.isfinite(points).all(1) & (before != points).any(1)
         if twice.any():

@@ -46,10 +46,12 @@ class _Recording:
 
     frames_ns: NDArray[np.int64]
     fps: Fraction
-    arrays: Arrays
-    specs: Specs
+    numbers: tuple[Arrays, Specs]
     spans: Mapping[str, tuple[Span, ...]]
     extra: Mapping[str, Any]
+    task: str
+    video: tuple[Path, tuple[int, int]]
+    calibration: Calibration | None
 
 
 def read_recording(ref: RecordingRef, config: ScaleConfig) -> Drafts:
@@ -74,20 +76,17 @@ def read_recording(ref: RecordingRef, config: ScaleConfig) -> Drafts:
     check_head_motion(head, jump_m=config.head_jump_m, notes=notes)
     arrays, specs = human_numbers(head, hands, stamps_ns=frames_ns, notes=notes)
     for side, mask in filled.items():
-        add_filled(arrays, specs, side, filled=mask)
+        add_filled((arrays, specs), side, filled=mask)
     spans = _spans(clips, labels, frames_ns, config=config, notes=notes)
-    recording = _Recording(frames_ns, fps, arrays, specs, spans, _extra(file, clips, frames_ns, sensor))
+    extra = _extra(file, clips, frames_ns, sensor)
+    recording = _Recording(frames_ns, fps, (arrays, specs), spans, extra, _task(file), (video, size), calibration)
     present = np.any([np.isfinite(points).any((1, 2)) for points in hands.values()], axis=0)
     inactive = covered([clip for clip in clips if _is_inactive(clip, config)], frames_ns)
     pieces = cut(inactive, np.asarray(present, np.bool_), frames_ns=frames_ns, config=config, notes=notes)
     if not pieces:
         notes.refuse("no-piece", f"no run of {config.piece_frames[0]} usable frames among {len(frames_ns)}: nothing to build.")
     canonical_embodiment(config.embodiment, notes)
-    task = _task(file)
-    drafts = [
-        _draft(ref, recording, config, notes, place=(index, start, end), source=(video, size), calibration=calibration, task=task)
-        for index, (start, end) in enumerate(pieces)
-    ]
+    drafts = [_draft(ref, recording, config, notes, place=(index, start, end)) for index, (start, end) in enumerate(pieces)]
     return Drafts(tuple(drafts), tuple(notes.found))
 
 
@@ -141,7 +140,7 @@ def _head(sensor: Sensor, frames_ns: NDArray[np.int64], fps: Fraction, *, config
             stream="obs_head_pose",
             frames=(at, at + 1),
         )
-    return at_frames(frames_ns, stamps, poses, limit_ns=float(config.match_tolerance * 10**9 / fps))
+    return at_frames(frames_ns, (stamps, poses), limit_ns=float(config.match_tolerance * 10**9 / fps))
 
 
 def _hands(
@@ -219,18 +218,8 @@ def _task(file: AnnotationFile) -> str:
     return "; ".join(text for text in file.attributes.get("Demonstration", ()) if text.strip())
 
 
-def _draft(  # noqa: PLR0913  what a piece is made of
-    ref: RecordingRef,
-    recording: _Recording,
-    config: ScaleConfig,
-    notes: Notes,
-    *,
-    place: tuple[int, int, int],
-    source: tuple[Path, tuple[int, int]],
-    calibration: Calibration | None,
-    task: str,
-) -> EpisodeDraft:
-    index, start, end = place
+def _draft(ref: RecordingRef, recording: _Recording, config: ScaleConfig, notes: Notes, *, place: tuple[int, int, int]) -> EpisodeDraft:
+    (index, start, end), (arrays, specs) = place, recording.numbers
     whole = (start, end) == (0, len(recording.frames_ns))
     name = ref.id if whole else f"{ref.id}-c{start}-{end}"
     meta = EpisodeMeta(
@@ -243,19 +232,19 @@ def _draft(  # noqa: PLR0913  what a piece is made of
         operator=None,
         session=None,
         embodiment=canonical_embodiment(config.embodiment, Notes(ref.id)),
-        task_name=task or ref.dataset,
-        task_description=task,
+        task_name=recording.task or ref.dataset,
+        task_description=recording.task,
         total_frames=end - start,
         fps=recording.fps,
         clock="unix" if int(recording.frames_ns[0]) >= UNIX_FROM_NS else "device",
         reference_camera=config.camera,
         hand_frame_convention=CONVENTION,
-        features=recording.specs,
+        features=specs,
         provenance=dict(notes.counts),
         extra=dict(recording.extra),
     )
-    video, size = source
+    video, size = recording.video
     videos = {config.camera: VideoSource(video, np.arange(start, end, dtype=np.int64), size)}
-    arrays = {key: array[start:end] for key, array in recording.arrays.items()}
-    annotations = {key: inside(spans, start, end) for key, spans in recording.spans.items()}
-    return EpisodeDraft(meta, arrays, videos, annotations, calibration)
+    cut_arrays = {key: array[start:end] for key, array in arrays.items()}
+    annotations = {key: inside(spans, (start, end)) for key, spans in recording.spans.items()}
+    return EpisodeDraft(meta, cut_arrays, videos, annotations, recording.calibration)
