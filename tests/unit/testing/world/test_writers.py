@@ -29,7 +29,7 @@ def test_equal_options_give_equal_bytes_and_a_delivery_grows_and_heals(tmp_path,
     assert len(grown.written) == 1 and len(grown.episodes) == 2
     whole = write_delivery(tmp_path / "whole", world)
     assert contents(grown.path) == contents(whole.path)
-    assert not [path for path in whole.path.rglob("*building*")]
+    assert not list(whole.path.rglob("*building*"))
     place = WRITERS[vendor].place(whole.path, simulate_episode(world, 1))
     lost = contents(whole.path)
     for path in [place] if place.is_file() else list(place.iterdir()):
