@@ -14,6 +14,7 @@ from egodata.testing.drafts import moving_frames, write_source
 from egodata.vendors import SetAside, VendorOptions, get_vendor
 from egodata.vendors.egodex.joints import JOINTS, joint_names
 from egodata.video import decode_video
+from egodata.video.write import write_mp4
 
 from .vendor_files import FRAMES, SIZE, codes, forty_frames, hand_points
 
@@ -244,3 +245,12 @@ def test_one_broken_file_does_not_stop_the_others(egodex, tmp_path):
     again = ingest(egodex.root, options=IngestOptions("egodex", tmp_path / "store", "kitchen", workers=1))
     assert (len(again.built), len(again.skipped)) == (0, 1)
     assert sum(1 for _ in decode_video(egodex.path.with_suffix(".mp4"))) == FRAMES
+
+
+def test_frames_that_are_not_evenly_spaced_keep_their_own_times(egodex, tmp_path):
+    times = np.round(np.arange(FRAMES) * 1e9 / 30).astype(np.int64) + 20_000_000 * (np.arange(FRAMES) % 2)
+    write_mp4(tmp_path / "uneven.mp4", moving_frames(FRAMES, SIZE, 3), fps=30, timestamps=times.tolist())
+    egodex.video = (tmp_path / "uneven.mp4").read_bytes()
+    draft = egodex.draft()
+    assert "frames-uneven" in codes(draft) and draft.meta.clock == "frame0"
+    assert np.abs(draft.arrays["obs_rgb_timestamps_ns"] - times).max() < 20_000
