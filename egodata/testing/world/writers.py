@@ -33,6 +33,8 @@ class Writer:
         write: Writes it.
         carries: For each of `PARTS`, whether the files carry it, let a reader derive it, or lack it.
         config: Gives the vendor config that a delivery needs, by size and fps; None where it needs none.
+        clock: Of the episode's time stamps.
+        missing_points: Keypoints that the vendor does not track.
         finish: Writes what all recordings share, such as a list of them, once they are there: folder, episodes in order, fps.
     """
 
@@ -42,6 +44,8 @@ class Writer:
     carries: dict[str, str]
     config: Callable[[tuple[int, int], int], str] | None = None
     finish: Callable[[Path, Sequence[SimulatedEpisode], int], None] | None = None
+    clock: str = "unix"
+    missing_points: tuple[int, ...] = ()
 
 
 def _same(episode: SimulatedEpisode) -> SimulatedEpisode:
