@@ -1,5 +1,6 @@
 """EgoDex: joints to MANO's points, confidences to masks, no times to a stated clock; and what goes wrong with its files."""
 
+import shutil
 from contextlib import suppress
 from fractions import Fraction
 
@@ -8,8 +9,10 @@ import numpy as np
 import pytest
 
 from egodata.errors import InputError, VideoError
+from egodata.formats.zarr import ZarrStore
 from egodata.geometry.pose import compose, matrix_from_pose
 from egodata.ingest import IngestOptions, ingest
+from egodata.schema.layout import StorePaths
 from egodata.testing.drafts import moving_frames, write_source
 from egodata.vendors import SetAside, VendorOptions, get_vendor
 from egodata.vendors.egodex.joints import JOINTS, joint_names
@@ -254,3 +257,24 @@ def test_frames_that_are_not_evenly_spaced_keep_their_own_times(egodex, tmp_path
     draft = egodex.draft()
     assert "frames-uneven" in codes(draft) and draft.meta.clock == "frame0"
     assert np.abs(draft.arrays["obs_rgb_timestamps_ns"] - times).max() < 20_000
+
+
+def test_a_corrected_recording_is_built_again_once(egodex, tmp_path):
+    options = IngestOptions("egodex", tmp_path / "store", "kitchen", workers=1)
+    egodex.write()
+    first = ingest(egodex.root, options=options)
+    egodex.head[:, 0, 3] += 0.01
+    egodex.write()
+    corrected, again = (ingest(egodex.root, options=options) for _ in range(2))
+    contents = [dict(report.outcomes[0].episodes) for report in (first, corrected, again)]
+    assert (len(corrected.built), len(again.skipped)) == (1, 1)
+    assert contents[0] != contents[1] == contents[2] and list(contents[0]) == ["egodex-kitchen-fold-7"]
+    assert ZarrStore(StorePaths(tmp_path / "store")).open("egodex-kitchen-fold-7").meta.task_description == "fold the cloth"
+
+
+def test_two_ids_that_differ_in_case_only_are_refused(egodex, tmp_path):
+    egodex.write()
+    shutil.copytree(egodex.root / "fold", egodex.root / "Fold")
+    report = ingest(egodex.root, options=IngestOptions("egodex", tmp_path / "store", "kitchen", workers=1))
+    assert (len(report.built), len(report.set_aside), report.status) == (0, 2, 1)
+    assert {finding.code for outcome in report.outcomes for finding in outcome.findings} == {"id-collision"}
