@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from egodata.errors import InputError
-from egodata.findings import Finding, Severity
+from egodata.findings import Finding
 from egodata.ingest.digests import RawDigests
 from egodata.schema.ids import check_episode_id
 from egodata.schema.layout import StorePaths, write_atomic
@@ -74,19 +74,7 @@ def known_recordings(paths: StorePaths) -> list[str]:
 
 def findings_from_json(values: tuple[Mapping[str, Any], ...]) -> tuple[Finding, ...]:
     """Read findings back from their JSON form."""
-    return tuple(
-        Finding(
-            value["code"],
-            Severity[str(value["severity"]).upper()],
-            value["episode"],
-            value["message"],
-            value["stream"],
-            (value["frames"][0], value["frames"][1]) if value["frames"] else None,
-            value["expected"],
-            value["got"],
-        )
-        for value in values
-    )
+    return tuple(Finding.from_json(value) for value in values)
 
 
 def write_quarantine(

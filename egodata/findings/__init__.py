@@ -1,7 +1,8 @@
 """Findings: typed statements about what is wrong with data, instead of exceptions or silence."""
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
@@ -29,7 +30,8 @@ class Finding:
         frames: Half-open range of frames concerned, or None.
         expected: What the rule wanted, as text.
         got: What was there, as text.
-        content: Content digest of the episode, once it has one.
+        content: Digest of what it was found in: the episode's content, or the raw files of a recording that is no episode yet.
+        waived: Why a person accepts it, or empty; see `egodata.findings.waivers`. Not part of the id.
     """
 
     code: str
@@ -41,6 +43,7 @@ class Finding:
     expected: str = ""
     got: str = ""
     content: str = ""
+    waived: str = ""
 
     @property
     def id(self) -> str:
@@ -60,9 +63,37 @@ class Finding:
             "expected": self.expected,
             "got": self.got,
             "message": self.message,
+            "content": self.content,
+            "waived": self.waived or None,
         }
 
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Finding":
+        """Read what `to_json` wrote; entries that older versions lack are empty.
 
-def worst(findings: list[Finding]) -> Severity | None:
-    """Return the highest severity among findings, or None if there are none."""
-    return max((f.severity for f in findings), default=None)
+        Raises:
+            KeyError: A required entry is missing, or the severity is not known.
+        """
+        frames = value.get("frames")
+        return cls(
+            value["code"],
+            Severity[str(value["severity"]).upper()],
+            value["episode"],
+            value["message"],
+            value.get("stream") or "",
+            (int(frames[0]), int(frames[1])) if frames else None,
+            value.get("expected") or "",
+            value.get("got") or "",
+            value.get("content") or "",
+            value.get("waived") or "",
+        )
+
+
+def worst(findings: Iterable[Finding]) -> Severity | None:
+    """Return the highest severity among findings that nobody waived, or None if there are none."""
+    return max((finding.severity for finding in findings if not finding.waived), default=None)
+
+
+def placed(findings: Iterable[Finding], content: str) -> tuple[Finding, ...]:
+    """Say in what the findings were seen, where they do not say it themselves: a corrected delivery gives other ids."""
+    return tuple(finding if finding.content else replace(finding, content=content) for finding in findings)
