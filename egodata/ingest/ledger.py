@@ -72,6 +72,19 @@ def known_recordings(paths: StorePaths) -> list[str]:
     return sorted(path.stem for path in _folder(paths).glob("*.json") if not path.name.startswith("."))
 
 
+def known_raw(paths: StorePaths, vendor: str) -> dict[str, str]:
+    """Return the recordings of a vendor that were built, by raw digest. Damaged entries are left to the recordings that they are of."""
+    found = {}
+    for recording in known_recordings(paths):
+        try:
+            entry = read_entry(paths, recording)
+        except InputError:
+            continue
+        if entry is not None and entry.vendor == vendor:
+            found[entry.raw] = recording
+    return found
+
+
 def findings_from_json(values: tuple[Mapping[str, Any], ...]) -> tuple[Finding, ...]:
     """Read findings back from their JSON form."""
     return tuple(Finding.from_json(value) for value in values)
