@@ -93,20 +93,24 @@ def treat(ref: RecordingRef, job: Job, *, raw: RawDigests | None = None) -> Outc
     try:
         raw = raw or raw_digest(ref)
         return replace(_treat(ref, job, raw), raw=raw.raw, seconds=time.monotonic() - begun)
-    except SetAside as error:
-        found, evidence = error.findings, error.evidence
-    except VideoError as error:
-        found, evidence = (_error("video-unreadable", ref, str(error)),), {}
-    except EgodataError as error:
-        found, evidence = (_error("not-built", ref, f"{type(error).__name__}: {error}"),), {}
-    except OSError as error:
-        found, evidence = (
-            (_error("io-error", ref, f"{error.strerror or error}: {error.filename or 'raw or store'}. Nothing was published."),),
-            {},
-        )
     except Exception as error:  # noqa: BLE001  one recording's surprise must not stop the others; it is recorded as what it is
-        found, evidence = (_error("internal-error", ref, f"{type(error).__name__}: {error}. Report it with the raw files."),), {}
+        found, evidence = failure(ref, error)
     return set_aside(ref, job, findings=found, evidence=evidence, raw=raw, seconds=time.monotonic() - begun)
+
+
+def failure(ref: RecordingRef, error: Exception) -> tuple[tuple[Finding, ...], dict[str, Any]]:
+    """Say as findings why a recording could not be read or built, with evidence where the reader gave some."""
+    if isinstance(error, SetAside):
+        return error.findings, error.evidence
+    if isinstance(error, VideoError):
+        code, message = "video-unreadable", str(error)
+    elif isinstance(error, EgodataError):
+        code, message = "not-built", f"{type(error).__name__}: {error}"
+    elif isinstance(error, OSError):
+        code, message = "io-error", f"{error.strerror or error}: {error.filename or 'raw or store'}. Nothing was published."
+    else:
+        code, message = "internal-error", f"{type(error).__name__}: {error}. Report it with the raw files."
+    return (_error(code, ref, message),), {}
 
 
 def _error(code: str, ref: RecordingRef, message: str) -> Finding:
@@ -145,7 +149,7 @@ def _treat(ref: RecordingRef, job: Job, raw: RawDigests) -> Outcome:
         return skipped
     before = read_entry(job.paths, ref.id)
     entry = None if job.force else before
-    drafts = _read(ref, job)
+    drafts = read_drafts(ref, job)
     made = [draft.meta.episode_id for draft in drafts.episodes]
     found = [*drafts.findings, *(finding for draft in drafts.episodes for finding in draft.findings)]
     findings = job.judged((*found, *_noticed(before, ref, job, raw, made=made)), raw)
@@ -163,8 +167,13 @@ def _treat(ref: RecordingRef, job: Job, raw: RawDigests) -> Outcome:
     return Outcome(ref.id, ATTACHED if attach else BUILT, contents, findings, frames=frames, operator=operator)
 
 
-def _read(ref: RecordingRef, job: Job) -> Drafts:
-    """Read a recording, with its hand frame declared and cut as the person asked for."""
+def read_drafts(ref: RecordingRef, job: Job) -> Drafts:
+    """Read a recording, with its hand frame declared and cut as the person asked for.
+
+    Raises:
+        SetAside: It cannot become episodes.
+        VideoError: Its video cannot be read.
+    """
     drafts = get_source(ref.vendor).read(ref, replace(job.options, dataset=ref.dataset))
     if ref.vendor in VENDORS:
         drafts = replace(drafts, episodes=tuple(with_declared_frame(draft, job.options.declare) for draft in drafts.episodes))

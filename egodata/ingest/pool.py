@@ -1,23 +1,23 @@
-"""Worker processes that treat recordings and can be stopped: one that dies or hangs costs its own recording, never the batch."""
+"""Worker processes that can be stopped: one that dies or hangs costs its own recording, never the batch."""
 
 import os
 import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import connection, get_context
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 from egodata.errors import EgodataError
 from egodata.findings import Finding, Severity
-from egodata.ingest.build import Job, set_aside, treat
 from egodata.ingest.digests import RawDigests
-from egodata.ingest.report import Outcome
 from egodata.vendors import PARTS, RecordingRef
 
+Result = TypeVar("Result")
 Pending = tuple[RecordingRef, RawDigests | None]
 POLL_S = 1.0
 BASE_LIMIT_S, LIMIT_S_PER_MIB = 3600.0, 20.0
@@ -25,86 +25,100 @@ _MIB = 1 << 20
 _READY = "ready"
 
 
-def treat_in_workers(waiting: Sequence[Pending], job: Job, workers: int) -> Generator[Outcome, None, None]:
-    """Treat recordings in spawned processes and yield an outcome for each of them, in the order in which they end.
+def run_guarded(
+    waiting: Sequence[Pending],
+    work: Callable[[Pending], Result],
+    *,
+    give_up: Callable[[Pending, Finding], Result],
+    workers: int,
+    stall_s: float,
+) -> Generator[Result, None, None]:
+    """Work on recordings in spawned processes and yield one result for each of them, in the order in which they end.
 
-    A recording whose process died is tried once more, alone; a second death sets it aside. One whose process neither reads nor writes
-    a byte for `job.stall_s`, or is longer at work than its files can explain, is stopped and set aside.
+    A recording whose process died is tried once more, alone; a second death gives it up. One whose process neither reads nor writes a
+    byte for `stall_s`, or is longer at work than its files can explain, is stopped and given up.
 
     Args:
         waiting: Recordings with their raw digests, where those are known.
-        job: How.
+        work: Runs in the worker process; it and its results are pickled.
+        give_up: Makes the result of a recording that was given up, in this process.
         workers: Processes, at least 1.
+        stall_s: Seconds.
 
     Raises:
         EgodataError: No worker starts.
     """
     died: list[Pending] = []
-    yield from _round(waiting, job, min(workers, len(waiting)), died)
+    crew = _Crew(work, give_up, stall_s)
+    yield from crew.run(waiting, min(workers, len(waiting)), died)
     for pending in list(died):
         again: list[Pending] = []
-        yield from _round([pending], job, 1, again)
-        for ref, raw in again:
+        yield from crew.run([pending], 1, again)
+        for lost in again:
             message = "its worker process died twice, as when memory runs out. Try --workers 1 on a machine with more memory."
-            yield set_aside(ref, job, findings=(Finding("worker-died", Severity.ERROR, ref.id, message),), raw=raw)
+            yield give_up(lost, Finding("worker-died", Severity.ERROR, lost[0].id, message))
 
 
-def _round(waiting: Sequence[Pending], job: Job, workers: int, died: list[Pending]) -> Generator[Outcome, None, None]:
-    queue = deque(waiting)
-    team = [_Worker(job) for _ in range(workers)]
-    try:
-        for worker in team:
-            worker.require_alive()
-        while queue or any(worker.pending for worker in team):
+class _Crew(Generic[Result]):
+    """What all rounds of one `run_guarded` share."""
+
+    def __init__(self, work: Callable[[Pending], Result], give_up: Callable[[Pending, Finding], Result], stall_s: float) -> None:
+        self.work, self.give_up, self.stall_s = work, give_up, stall_s
+
+    def run(self, waiting: Sequence[Pending], workers: int, died: list[Pending]) -> Generator[Result, None, None]:
+        """Work on recordings once; those whose process died are added to `died`."""
+        queue = deque(waiting)
+        team: list[_Worker] = []
+        try:
+            team += [_Worker(self.work, self.stall_s) for _ in range(workers)]
             for worker in team:
-                if worker.pending is None and queue:
-                    worker.give(queue.popleft())
-            connection.wait([worker.pipe for worker in team if worker.pending], timeout=min(POLL_S, job.stall_s / 4))
-            for at, worker in enumerate(team):
-                if worker.pending is not None:
-                    yield from _look_at(worker, job, died)
+                worker.require_alive()
+            while queue or any(worker.pending for worker in team):
+                for at, worker in enumerate(team):
                     if worker.gone and queue:
-                        team[at] = _Worker(job)
-                        team[at].require_alive()
-    finally:
-        for worker in team:
-            worker.end()
+                        team[at] = worker = _Worker(self.work, self.stall_s)
+                        worker.require_alive()
+                    if worker.pending is None and queue:
+                        worker.give(queue.popleft())
+                connection.wait([worker.pipe for worker in team if worker.pending], timeout=min(POLL_S, self.stall_s / 4))
+                for worker in team:
+                    yield from self._look_at(worker, died)
+        finally:
+            for worker in team:
+                worker.end()
 
-
-def _look_at(worker: "_Worker", job: Job, died: list[Pending]) -> Iterator[Outcome]:
-    """Take what a worker has to say: an outcome, nothing yet, its death, or no sign of life for too long."""
-    pending = worker.pending
-    if pending is None:
-        return
-    ref, raw = pending
-    try:
-        if worker.pipe.poll():
-            outcome: Outcome = worker.pipe.recv()
-            worker.pending = None
-            yield outcome
+    def _look_at(self, worker: "_Worker", died: list[Pending]) -> Iterator[Result]:
+        """Take what a worker has to say: a result, nothing yet, its death, or no sign of life for too long."""
+        pending = worker.pending
+        if pending is None:
             return
-    except (EOFError, OSError):
-        worker.end()
-        died.append(pending)
-        return
-    if (why := worker.stuck()) is not None:
-        begun = worker.since
-        worker.end()
-        found = (Finding("worker-stopped", Severity.ERROR, ref.id, f"{why}. It was stopped and nothing of it was published."),)
-        yield set_aside(ref, job, findings=found, raw=raw, seconds=time.monotonic() - begun)
+        try:
+            if worker.pipe.poll():
+                result: Result = worker.pipe.recv()
+                worker.pending = None
+                yield result
+                return
+        except (EOFError, OSError):
+            worker.end()
+            died.append(pending)
+            return
+        if (why := worker.stuck()) is not None:
+            worker.end()
+            message = f"{why}. It was stopped and nothing of it was published."
+            yield self.give_up(pending, Finding("worker-stopped", Severity.ERROR, pending[0].id, message))
 
 
 class _Worker:
     """One process at the other end of a pipe."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, work: Callable[[Pending], Any], stall_s: float) -> None:
         self.pending: Pending | None = None
         self.since = self.moved = 0.0
         self.gone = False
-        self._stall_s, self._bytes, self._limit_s = job.stall_s, -1, 0.0
+        self._stall_s, self._bytes, self._limit_s = stall_s, -1, 0.0
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process: SpawnProcess = context.Process(target=_serve, args=(theirs, job), daemon=True)
+        self.process: SpawnProcess = context.Process(target=_serve, args=(theirs, work), daemon=True)
         with interrupts_left_to_parent():
             self.process.start()
         theirs.close()
@@ -165,13 +179,12 @@ def _bytes_moved(pid: int | None) -> int | None:
     return sum(int(line.partition(":")[2]) for line in lines if line.startswith(("rchar", "wchar")))
 
 
-def _serve(pipe: connection.Connection, job: Job) -> None:
-    """Treat what comes through the pipe until it closes; runs in the worker process."""
+def _serve(pipe: connection.Connection, work: Callable[[Pending], Any]) -> None:
+    """Work on what comes through the pipe until it closes; runs in the worker process."""
     try:
         pipe.send(_READY)
         while True:
-            ref, raw = pipe.recv()
-            pipe.send(treat(ref, job, raw=raw))
+            pipe.send(work(pipe.recv()))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         os._exit(0)  # the parent is gone or done; there is nobody to tell
 

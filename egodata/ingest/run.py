@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from egodata.ingest.keep import Kept, keep_delivery
 from egodata.ingest.ledger import known_raw, known_recordings, read_entry
 from egodata.ingest.observe import vendor_options
 from egodata.ingest.options import IngestOptions
-from egodata.ingest.pool import Pending, treat_in_workers
+from egodata.ingest.pool import Pending, run_guarded
 from egodata.ingest.report import IngestReport, Outcome, write_report
 from egodata.ingest.sources import get_source
 from egodata.names import nearest
@@ -201,4 +202,13 @@ def _treat_all(recordings: Sequence[RecordingRef], job: Job, workers: int) -> Ge
     if workers == 0:
         yield from (treat(ref, job, raw=raw) for ref, raw in waiting)
         return
-    yield from treat_in_workers(waiting, job, workers)
+    give_up = partial(_given_up, job=job)
+    yield from run_guarded(waiting, partial(_treat_pending, job=job), give_up=give_up, workers=workers, stall_s=job.stall_s)
+
+
+def _treat_pending(pending: Pending, *, job: Job) -> Outcome:
+    return treat(pending[0], job, raw=pending[1])
+
+
+def _given_up(pending: Pending, finding: Finding, *, job: Job) -> Outcome:
+    return set_aside(pending[0], job, findings=(finding,), raw=pending[1])
