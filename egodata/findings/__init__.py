@@ -45,6 +45,13 @@ class Finding:
     content: str = ""
     waived: str = ""
 
+    def __post_init__(self) -> None:
+        """Write what UTF-8 has no form for, such as half a surrogate pair out of a damaged file, as an escape."""
+        for name in ("message", "stream", "expected", "got"):
+            text = getattr(self, name)
+            if not text.isascii():
+                object.__setattr__(self, name, text.encode("utf-8", "backslashreplace").decode())
+
     @property
     def id(self) -> str:
         """First 12 hex digits of SHA-256 over (code, episode, stream, range, content)."""

@@ -113,7 +113,7 @@ def write_quarantine(
         "raw": raw.raw if raw else None,
     }
     text = json.dumps(body, indent=1, sort_keys=True, ensure_ascii=False, default=str)
-    write_atomic(paths.quarantine(ref.vendor, ref.delivery, ref.id), text.encode() + b"\n")
+    write_atomic(paths.quarantine(ref.vendor, ref.delivery, ref.id), text.encode("utf-8", "backslashreplace") + b"\n")
 
 
 def clear_quarantine(paths: StorePaths, ref: RecordingRef, *, everywhere: bool) -> None:

@@ -26,6 +26,9 @@ from egodata.schema.features import IMAGES, TIMESTAMPS, FeatureSpec, camera_key
 from egodata.schema.ids import ANNOTATION_PREFIX
 from egodata.video import ChunkCache, FrameReader, JpegReader
 
+_UNREADABLE = (OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError)
+"""What zarr and its codecs raise on damaged metadata and chunks."""
+
 
 class LegacyEpisode:
     """One old episode behind the protocol of `EpisodeReader`. Read-only; for one process, a pickled copy opens again where it is used."""
@@ -76,7 +79,7 @@ class LegacyEpisode:
                     warnings.simplefilter("ignore")  # zarr warns of data types without a v3 specification at every listing
                     group = zarr.open_group(str(self._path), mode="r", use_consolidated=False)
                     self._attributes, self._arrays = dict(group.attrs), dict(group.arrays())
-            except (OSError, ValueError, KeyError, TypeError) as error:
+            except _UNREADABLE as error:
                 raise CorruptEpisodeError(f"episode {self._id}: not a readable zarr group ({error}).") from error
         return self._arrays
 
@@ -97,12 +100,18 @@ class LegacyEpisode:
         arrays = self._open()
         if self._meta is None:
             try:
-                stamps = arrays.get(TIMESTAMPS)
-                first = None if stamps is None or stamps.shape[0] == 0 else int(stamps[0])
+                first = self._first_stamp_ns(arrays)
                 self._meta = legacy_meta(self._attributes, self._features(arrays), episode_id=self._id, first_stamp_ns=first)
             except SchemaError as error:
                 raise CorruptEpisodeError(f"episode {self._id}: {error}") from error
         return self._meta
+
+    def _first_stamp_ns(self, arrays: dict[str, Any]) -> int | None:
+        stamps = arrays.get(TIMESTAMPS)
+        try:
+            return None if stamps is None or stamps.shape[0] == 0 else int(stamps[0])
+        except _UNREADABLE as error:
+            raise CorruptEpisodeError(f"{self._where(TIMESTAMPS)}: row 0 cannot be read ({error}).") from error
 
     def _features(self, arrays: dict[str, Any]) -> dict[str, FeatureSpec]:
         declared, total = dict(self._attributes.get("features") or {}), int(self._attributes.get("total_frames") or 0)
@@ -182,7 +191,7 @@ class LegacyEpisode:
                 raise WindowError(f"episode {self._id}: rows [{start}, {end}) of {key} are outside [0, {meta.total_frames}).")
             try:
                 out[key] = np.array(arrays[key][start:end])
-            except (OSError, ValueError, RuntimeError) as error:
+            except _UNREADABLE as error:
                 raise CorruptEpisodeError(f"{self._where(key)}: rows [{start}, {end}) cannot be read ({error}).") from error
         return out
 
@@ -224,6 +233,6 @@ class LegacyEpisode:
                 found = np.asarray(self._open()[key][number : number + 1], object).reshape(-1)[0]
         except EgodataError:
             raise
-        except (OSError, ValueError, RuntimeError, IndexError) as error:
+        except _UNREADABLE as error:
             raise CorruptEpisodeError(f"{self._where(key)}: element {number} cannot be read ({error}).") from error
         return found.encode() if isinstance(found, str) else bytes(found)
