@@ -191,7 +191,8 @@ def _histogram(values: Sequence[float]) -> Raw:
     low, high = min(values), max(values)
     edges = np.linspace(low, high if high > low else low + 1, _BINS + 1)
     counts, _ = np.histogram(values, edges)
-    return bars([f"{edge:.3g}" for edge in edges[:-1]], [("var(--one)", [float(count) for count in counts])], width=340, height=120)
+    labels = [f"{edge:.2g}" if at % 6 == 0 else "" for at, edge in enumerate(edges[:-1])]
+    return bars(labels, [("var(--one)", [float(count) for count in counts])], width=340, height=120)
 
 
 def _pictures(report: Mapping[str, Any], looked: _Looked) -> Iterator[str]:
