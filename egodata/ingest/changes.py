@@ -8,20 +8,20 @@ from typing import Any
 from egodata.ingest.report import IngestReport, Outcome
 from egodata.schema.layout import StorePaths
 
-SEQUENCE = "sequence"
+SEQUENCE, PARTIAL = "sequence", "partial"
 
 
 def last_report(paths: StorePaths, report: IngestReport) -> tuple[Path, dict[str, Any]] | None:
     """Find the report before this one: the highest sequence number of the same vendor and delivery; clocks do not count.
 
-    A report that cannot be read is passed over: it is no evidence of anything.
+    Reports of runs that were told to treat only some recordings are passed over, as they say nothing of the others. A report that cannot be read is passed over: it is no evidence of anything.
     """
     best: tuple[Path, dict[str, Any]] | None = None
     for path in (paths.reports / "ingest").glob(f"{report.delivery}-*.json"):
         try:
             value = json.loads(path.read_text("utf-8"))
             same = value["vendor"] == report.vendor and value["delivery"] == report.delivery
-            whole = isinstance(value["recordings"], list) and isinstance(value["absent"], list)
+            whole = isinstance(value["recordings"], list) and isinstance(value["absent"], list) and not value["changes"][PARTIAL]
         except (OSError, ValueError, TypeError, KeyError):
             continue
         if same and whole and (best is None or _order(path, value) > _order(*best)):
@@ -30,8 +30,7 @@ def last_report(paths: StorePaths, report: IngestReport) -> tuple[Path, dict[str
 
 
 def _order(path: Path, value: Mapping[str, Any]) -> tuple[int, str]:
-    number = value.get(SEQUENCE)
-    return (number if isinstance(number, int) else 0), path.name
+    return int(value["changes"][SEQUENCE]), path.name
 
 
 def compare(before: tuple[Path, dict[str, Any]] | None, report: IngestReport, *, partial: bool) -> dict[str, Any]:
@@ -43,11 +42,11 @@ def compare(before: tuple[Path, dict[str, Any]] | None, report: IngestReport, *,
         partial: Only some recordings were asked for (`--only`, `--limit`): none counts as gone.
 
     Returns:
-        ``sequence``; ``since`` (file name) or None; and sorted recording ids: ``new``, ``gone``, ``bytes_changed``, ``now_built``
+        ``sequence``, ``partial``; ``since`` (file name) or None; and sorted recording ids: ``new``, ``gone``, ``bytes_changed``, ``now_built``
         (set aside or absent before), ``now_set_aside``, ``now_absent``; and ``findings_new``, ``findings_gone`` as counts by code.
     """
     if before is None:
-        return {SEQUENCE: 1, "since": None}
+        return {SEQUENCE: 1, PARTIAL: partial, "since": None}
     path, value = before
     old = {item["recording"]: item for item in value["recordings"]}
     now = {outcome.recording: outcome for outcome in report.outcomes}
@@ -55,6 +54,7 @@ def compare(before: tuple[Path, dict[str, Any]] | None, report: IngestReport, *,
     both = sorted(set(old) & set(now))
     return {
         SEQUENCE: _order(path, value)[0] + 1,
+        PARTIAL: partial,
         "since": path.name,
         "new": sorted(set(now) - set(old) - was_absent),
         "gone": [] if partial else sorted((set(old) | was_absent) - set(now) - is_absent),

@@ -18,6 +18,8 @@ from threading import Thread
 from tests.fuzz.case import run_case
 from tests.fuzz.deliveries import WRITERS
 
+CHILD: tuple[str, ...] = ()
+"""Another program to watch, as source text; for the test of the watcher."""
 MEMORY = Path("/dev/shm")  # flushing to disk is most of a case's time
 
 
@@ -38,7 +40,8 @@ def watched(vendors: list[str], first: int, count: int, limit_s: float):
     wanted, done = cases(vendors, first, count), 0
     while done < count:
         order = [vendors[(done + number) % len(vendors)] for number in range(len(vendors))]
-        words = [sys.executable, "-m", "tests.fuzz.run", "--child", "--first", str(first + done), "--count", str(count - done)]
+        program = ["-c", *CHILD] if CHILD else ["-m", "tests.fuzz.run"]
+        words = [sys.executable, *program, "--child", "--first", str(first + done), "--count", str(count - done)]
         process = subprocess.Popen(
             [*words, *(f"--vendor={name}" for name in order)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
