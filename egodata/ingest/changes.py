@@ -14,7 +14,8 @@ SEQUENCE, PARTIAL = "sequence", "partial"
 def last_report(paths: StorePaths, report: IngestReport) -> tuple[Path, dict[str, Any]] | None:
     """Find the report before this one: the highest sequence number of the same vendor and delivery; clocks do not count.
 
-    Reports of runs that were told to treat only some recordings are passed over, as they say nothing of the others. A report that cannot be read is passed over: it is no evidence of anything.
+    Reports of runs that were told to treat only some recordings are passed over, as they say nothing of the others; so are those that
+    cannot be read.
     """
     best: tuple[Path, dict[str, Any]] | None = None
     for path in (paths.reports / "ingest").glob(f"{report.delivery}-*.json"):
@@ -42,7 +43,7 @@ def compare(before: tuple[Path, dict[str, Any]] | None, report: IngestReport, *,
         partial: Only some recordings were asked for (`--only`, `--limit`): none counts as gone.
 
     Returns:
-        ``sequence``, ``partial``; ``since`` (file name) or None; and sorted recording ids: ``new``, ``gone``, ``bytes_changed``, ``now_built``
+        ``sequence``, ``partial``; ``since`` (file name) or None; and recording ids: ``new``, ``gone``, ``bytes_changed``, ``now_built``
         (set aside or absent before), ``now_set_aside``, ``now_absent``; and ``findings_new``, ``findings_gone`` as counts by code.
     """
     if before is None:

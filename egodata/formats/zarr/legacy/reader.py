@@ -18,7 +18,7 @@ from egodata.annotations import Span, decode_span
 from egodata.calibration import Calibration
 from egodata.episode import EpisodeMeta, VideoInfo, computed_digests, semantic_attributes
 from egodata.errors import CorruptEpisodeError, EgodataError, FeatureNotFoundError, HandleError, SchemaError, WindowError
-from egodata.formats.zarr.legacy.attributes import frame_rate, legacy_calibration, legacy_meta
+from egodata.formats.zarr.legacy.attributes import frame_rate, legacy_calibration, legacy_meta, total_frames
 from egodata.formats.zarr.legacy.camera import LegacyCamera, find_camera
 from egodata.names import nearest
 from egodata.schema.digests import EpisodeDigests
@@ -28,6 +28,9 @@ from egodata.video import ChunkCache, FrameReader, JpegReader
 
 _UNREADABLE = (OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError)
 """What zarr and its codecs raise on damaged metadata and chunks."""
+
+_MALFORMED = (ValueError, TypeError, AttributeError, LookupError, OverflowError)
+"""What reading attributes of the wrong JSON type raises."""
 
 
 class LegacyEpisode:
@@ -104,6 +107,8 @@ class LegacyEpisode:
                 self._meta = legacy_meta(self._attributes, self._features(arrays), episode_id=self._id, first_stamp_ns=first)
             except SchemaError as error:
                 raise CorruptEpisodeError(f"episode {self._id}: {error}") from error
+            except _MALFORMED as error:
+                raise CorruptEpisodeError(f"episode {self._id}: an attribute has another form than in schema v3 ({error}).") from error
         return self._meta
 
     def _first_stamp_ns(self, arrays: dict[str, Any]) -> int | None:
@@ -114,7 +119,7 @@ class LegacyEpisode:
             raise CorruptEpisodeError(f"{self._where(TIMESTAMPS)}: row 0 cannot be read ({error}).") from error
 
     def _features(self, arrays: dict[str, Any]) -> dict[str, FeatureSpec]:
-        declared, total = dict(self._attributes.get("features") or {}), int(self._attributes.get("total_frames") or 0)
+        declared, total = dict(self._attributes.get("features") or {}), total_frames(self._attributes)
         out = {}
         for key, array in sorted(arrays.items()):
             spec = dict(declared.get(key) or {})
@@ -155,6 +160,8 @@ class LegacyEpisode:
             return legacy_calibration(self.attributes, self.meta.features)
         except SchemaError as error:
             raise CorruptEpisodeError(f"episode {self._id}: {error}") from error
+        except _MALFORMED as error:
+            raise CorruptEpisodeError(f"episode {self._id}: its calibration has another form than in schema v3 ({error}).") from error
 
     @property
     def annotation_keys(self) -> tuple[str, ...]:
