@@ -132,9 +132,17 @@ class DoctorReport:
 
 
 def merged(own: Sequence[Finding], given: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Put the findings of checks behind those of a vendor's reader, without what that said already; worst first."""
-    said = {(finding.code, finding.stream) for finding in given} | {finding.code for finding in given}
-    fresh = [item for item in own if (item.code, item.stream) not in said and SAME_AS.get(item.code) not in said]
+    """Put the findings of checks behind those of a vendor's reader, worst first, but not what that said at least as severely already."""
+    said: dict[object, Severity] = {}
+    for finding in given:
+        for key in ((finding.code, finding.stream), finding.code):
+            said[key] = max(finding.severity, said.get(key, Severity.INFO))
+
+    def known(item: Finding) -> bool:
+        keys = ((item.code, item.stream), item.code, SAME_AS.get(item.code))
+        return any(key in said and said[key] >= item.severity for key in keys)
+
+    fresh = [item for item in own if not known(item)]
     return tuple(sorted((*given, *fresh), key=lambda finding: -finding.severity))
 
 

@@ -23,6 +23,7 @@ class Limits:
         held_share: Share of rows that repeat the one before.
         frozen_s: Longest stretch of pictures that do not change.
         frozen_level: Mean absolute difference of two pictures, of 255, up to which they are the same.
+        frozen_key_level: The same for one picture between two still ones, where a keyframe codes the same picture anew.
         moved_m: Path of head or hands during a frozen stretch that makes it a warning; less is information.
         black_s: Longest stretch of black pictures.
         black_level: Mean of a picture, of 255, up to which it is black.
@@ -41,6 +42,7 @@ class Limits:
     held_share: float = 0.2
     frozen_s: float = 0.5
     frozen_level: float = 0.02
+    frozen_key_level: float = 2.0
     moved_m: float = 0.02
     black_s: float = 0.1
     black_level: float = 8.0

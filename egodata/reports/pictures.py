@@ -95,6 +95,8 @@ def check_pictures(reader: EpisodeReader, camera: str, *, levels: Levels, limits
         )
     with np.errstate(invalid="ignore"):
         frozen = (levels.step <= limits.frozen_level) & ~black
+        small = levels.step <= limits.frozen_key_level
+    frozen[1:-1] |= small[1:-1] & frozen[:-2] & frozen[2:]  # a keyframe codes the same picture anew
     start, end = longest_run(frozen)
     if end > start and (end - start) / fps >= limits.frozen_s:
         moved_m = _moved_m(read_all_numeric(reader), start, end)

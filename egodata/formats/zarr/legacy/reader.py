@@ -255,4 +255,6 @@ class LegacyEpisode:
             raise
         except _UNREADABLE as error:
             raise CorruptEpisodeError(f"{self._where(key)}: element {number} cannot be read ({error}).") from error
+        if not isinstance(found, (str, bytes, bytearray, memoryview, np.ndarray)):
+            raise CorruptEpisodeError(f"{self._where(key)}: element {number} is a {type(found).__name__}, expected text or bytes.")
         return found.encode() if isinstance(found, str) else bytes(found)
