@@ -42,6 +42,9 @@ def open_video(path: Path) -> tuple[Any, Any]:
         container.close()
         raise VideoError(f"video {name}: no video stream in it, only {kinds}.")
     stream = container.streams.video[0]
+    if stream.codec_context is None:
+        container.close()
+        raise VideoError(f"video {name}: its codec is not known; the file is damaged or newer than this build. Get the file again.")
     stream.codec_context.thread_count = 1
     stream.codec_context.thread_type = "NONE"
     return container, stream

@@ -109,7 +109,7 @@ def check_draft(draft: EpisodeDraft) -> None:
         SchemaError: The first five problems and their count.
     """
     meta, total = draft.meta, draft.meta.total_frames
-    problems = [] if total >= 1 else [f"total_frames is {total}, expected at least 1"]
+    problems = [] if type(total) is int and total >= 1 else [f"total_frames is {total!r}, expected a whole number of at least 1"]
     listed = {key for key, spec in meta.features.items() if not is_camera(key, spec)}
     if listed != set(draft.arrays):
         problems.append(f"features and arrays differ in {', '.join(sorted(listed ^ set(draft.arrays))[:5])}")

@@ -77,6 +77,9 @@ def _read_table(ref: RecordingRef, notes: Notes) -> pa.Table:
 
 def _check_rows(table: pa.Table, ref: RecordingRef, notes: Notes) -> int:
     index = table["frame_index"].to_numpy()
+    if index.dtype.kind not in "iu":
+        kind = table.schema.field("frame_index").type
+        notes.refuse("parquet-unusable", f"frame_index: expected whole numbers, got {kind}. Ask for the file again.", stream="frame_index")
     if not np.array_equal(index, np.arange(len(index))):
         first = int(np.flatnonzero(index != np.arange(len(index)))[0])
         notes.refuse(

@@ -168,7 +168,11 @@ def _tell(key: str, valid: NDArray[np.bool_], renormalised: int, notes: _Notes) 
 def _stamps(old: EpisodeMeta, arrays: Arrays, specs: Specs, notes: _Notes) -> str:
     specs[TIMESTAMPS] = timestamps_spec()
     if TIMESTAMPS in arrays:
-        arrays[TIMESTAMPS] = arrays[TIMESTAMPS].astype(np.int64)
+        arrays[TIMESTAMPS] = stamps = arrays[TIMESTAMPS].astype(np.int64)
+        if len(back := np.flatnonzero(np.diff(stamps) <= 0)):
+            raise SchemaError(
+                f"episode {old.episode_id}: time stamps do not increase at frame {back[0] + 1}, in {len(back)} places; never sorted away."
+            )
         return old.clock
     steps = np.arange(old.total_frames, dtype=np.int64) * 1_000_000_000 * old.fps.denominator
     arrays[TIMESTAMPS] = steps // old.fps.numerator
