@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator
 
 from egodata.config import strict_config
 from egodata.errors import ConfigError
-from egotrain.policies.hpt.config import HptConfig
+from egotrain.policies.config import PolicyConfig
 
 Format = Literal["zarr", "lance"]
 Head = Literal["train", "seen", "unseen_operator"]
@@ -136,7 +138,7 @@ class FitConfig:
     run: str
     recipe: str
     data: DataConfig
-    policy: HptConfig
+    policy: Annotated[PolicyConfig, Discriminator("name")]
     optim: OptimConfig
     trainer: TrainerConfig
     evaluation: EvaluationConfig

@@ -11,7 +11,7 @@ from egotrain.numerics import generator
 from egotrain.optim import learning_rate_share, make_optimizer, parameter_groups
 from egotrain.policies.base import Observation
 from egotrain.policies.dims import PolicyDims
-from egotrain.policies.hpt.stems import hash_words
+from egotrain.policies.encoders.text import hash_words
 from egotrain.policies.registry import build_policy, check_policy
 
 CONFIG = compose_fit(["store=s", "dataset=d@v1", "run=r", "policy=hpt_tiny"])
