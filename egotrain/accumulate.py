@@ -1,6 +1,7 @@
 """A batch in parts, whose gradients add up to that of the whole: the same step with less memory."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, cast
 
 from torch import Tensor
@@ -20,7 +21,7 @@ def micro_batches(batch: Batch, parts: int) -> Iterator[tuple[Batch, float]]:
     """
     count, cells = len(batch["frame"]), int(batch["action_mask"].sum())
     edges = [count * part // parts for part in range(parts + 1)]
-    for first, end in zip(edges, edges[1:], strict=False):
+    for first, end in pairwise(edges):
         part = cast(Batch, {name: _cut(value, first, end) for name, value in batch.items()})
         yield part, int(part["action_mask"].sum()) / max(1, cells)
 

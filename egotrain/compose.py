@@ -36,7 +36,7 @@ def compose_evaluate(overrides: Sequence[str]) -> EvaluateConfig:
 
 
 def leaf_keys(cls: type, prefix: str = "") -> dict[str, bool]:
-    """Return the dotted keys of a config dataclass, and whether each holds text at the top level.
+    """Return the dotted keys of a config dataclass, and whether each holds text.
 
     Where a key may hold one of several dataclasses, the keys of all of them are returned.
     """
@@ -47,7 +47,7 @@ def leaf_keys(cls: type, prefix: str = "") -> dict[str, bool]:
         for one in inner:
             out.update(leaf_keys(one, f"{prefix}{item.name}."))
         if not inner:
-            out[f"{prefix}{item.name}"] = not prefix and kind is str
+            out[f"{prefix}{item.name}"] = kind is str
     return out
 
 
@@ -83,4 +83,10 @@ def _compose(name: str, cls: type[T], overrides: Sequence[str], *, groups: Seque
         values = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(f"config {name}: {str(error).splitlines()[0]}") from error
-    return typed(cls, {**values, **text}, where=f"config {name}")
+    for key, value in text.items():
+        *parents, last = key.split(".")
+        inner = values
+        for parent in parents:
+            inner = inner[parent]
+        inner[last] = value
+    return typed(cls, values, where=f"config {name}")

@@ -64,7 +64,7 @@ class TrainModule(lightning.LightningModule):
         return observation(batch, device=self.device, dims=self.dims)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Take one step of the optimiser and return its loss; noise, jitter and dropout follow from (seed, step, rank, part of the batch)."""
+        """Take a step of the optimiser and return its loss; noise, jitter and dropout follow from (seed, step, rank, part of batch)."""
         optimizer: Any = self.optimizers()
         optimizer.zero_grad()
         step, parts = self.global_step, self.optim.accumulate

@@ -127,7 +127,9 @@ class Training:
         count = sum(parameter.numel() for parameter in policy.parameters() if parameter.requires_grad)
         self.say(f"policy {config.policy.name}: {count:,} parameters, {config.trainer.threads} threads")
         dataset = {"dataset": self.manifest.ref, "digest": self.manifest.digest}
-        values = carried_values(asdict(replace(config, policy=embedded(config.policy))), dims=dims, recipe=data.recipe, stats=data.stats, dataset=dataset)
+        values = carried_values(
+            asdict(replace(config, policy=embedded(config.policy))), dims=dims, recipe=data.recipe, stats=data.stats, dataset=dataset
+        )
         return TrainModule(policy, dims, config=config, carried=values)
 
     def _run_steps(self, module: TrainModule, data: RunData, stream: TrainStream, *, metrics: MetricsFile, progress: Progress) -> RunResult:

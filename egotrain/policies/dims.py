@@ -9,7 +9,6 @@ from typing import Any
 
 from egodata.errors import ConfigError
 
-
 DEFAULT_BODY = "any"
 
 
@@ -64,7 +63,8 @@ class PolicyDims:
             raise ConfigError(f"policy: embodiments {', '.join(names)}: expected each once")
         for body in self.bodies:
             if body.action_dim > self.action_dim or body.proprio_dim > self.proprio_dim or body.arms > self.arms:
-                raise ConfigError(f"policy: embodiment {body.name} is wider than the batch: {body} in {self.action_dim}, {self.proprio_dim}")
+                sizes = f"{self.action_dim} action and {self.proprio_dim} proprio channels, {self.arms} arms"
+                raise ConfigError(f"policy: embodiment {body.name} is wider than the batch: {body} in {sizes}")
 
     @property
     def all_bodies(self) -> tuple[BodyDims, ...]:

@@ -32,7 +32,14 @@ class Attention(nn.Module):
     """Multi-head attention from queries to a context, which may be the queries themselves."""
 
     def __init__(
-        self, width: int, *, heads: int, context_width: int | None = None, inner: int | None = None, learned_pair: bool = False, qk_norm: bool = False
+        self,
+        width: int,
+        *,
+        heads: int,
+        context_width: int | None = None,
+        inner: int | None = None,
+        learned_pair: bool = False,
+        qk_norm: bool = False,
     ) -> None:
         """Build one.
 

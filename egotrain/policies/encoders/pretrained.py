@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -63,10 +64,15 @@ class Backbone(nn.Module):
 
         folder = source_folder(self.source)
         try:
-            loaded, report = AutoModel.from_pretrained(str(folder), local_files_only=True, dtype=torch.float32, output_loading_info=True)
+            with _no_bar():
+                loaded, report = AutoModel.from_pretrained(
+                    str(folder), local_files_only=True, dtype=torch.float32, output_loading_info=True
+                )
         except (OSError, ValueError, RuntimeError) as error:
             raise InputError(f"encoder {self.source}: its weights cannot be read ({' '.join(str(error).split())[:160]})") from error
-        lacking = [name for name in report["missing_keys"] if not name.startswith(NOT_READ)] + [str(one) for one in report["mismatched_keys"]]
+        lacking = [name for name in report["missing_keys"] if not name.startswith(NOT_READ)] + [
+            str(one) for one in report["mismatched_keys"]
+        ]
         if lacking:
             raise InputError(
                 f"encoder {self.source}: its files lack {len(lacking)} weights of the model ({', '.join(sorted(lacking)[:3])}). "
@@ -74,6 +80,20 @@ class Backbone(nn.Module):
             )
         self.model.load_state_dict(loaded.state_dict())
         self.pretrained_digest = state_digest(loaded)
+
+
+@contextmanager
+def _no_bar() -> Iterator[None]:
+    """Keep transformers' own progress bar off, which it draws on pipes too."""
+    from transformers.utils import logging
+
+    was_on = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_on:
+            logging.enable_progress_bar()
 
 
 def _frozen_parts(model: nn.Module, count: int, *, source: str) -> list[nn.Module]:

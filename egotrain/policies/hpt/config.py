@@ -70,10 +70,12 @@ class HptConfig:
         for width, heads in ((self.width, self.heads), (self.head_width, self.head_heads)):
             if heads < 1 or width % (2 * heads):
                 raise ConfigError(f"policy hpt: a width of {width} does not divide into {heads} heads of even width. Change one of them.")
-        low = min(self.steps_per_token, self.head_mlp_layers, self.action_tokens, self.image_latents, self.proprio_latents, self.text_latents)
+        low = min(
+            self.steps_per_token, self.head_mlp_layers, self.action_tokens, self.image_latents, self.proprio_latents, self.text_latents
+        )
         if low < 1:
             raise ConfigError("policy hpt: steps_per_token, head_mlp_layers, action_tokens and the numbers of latents must be at least 1")
-        if not self.images.width == self.width:
+        if self.images.width != self.width:
             raise ConfigError(f"policy hpt: images.width {self.images.width} differs from the trunk's width {self.width}. Make them equal.")
 
 

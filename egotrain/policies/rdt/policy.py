@@ -115,7 +115,9 @@ class RdtPolicy(Policy):
     def loss(self, observation: Observation, action_BSD: Tensor, *, mask_BSD: Tensor, generator: Generator) -> Tensor:
         """Loss of the objective over the cells in the mask, averaged over the draws."""
         draws = self.config.objective.draws
-        network = partial(self._network, [n for n in observation.embodiments for _ in range(draws)], self.conditions(observation).repeated(draws))
+        network = partial(
+            self._network, [n for n in observation.embodiments for _ in range(draws)], self.conditions(observation).repeated(draws)
+        )
         action, mask = action_BSD.repeat_interleave(draws, 0), mask_BSD.repeat_interleave(draws, 0)
         return objective_loss(self.config.objective, network, action_BSD=action, mask_BSD=mask, generator=generator)
 
