@@ -37,7 +37,7 @@ class Carried:
         recipe: What a sample is.
         stats: Statistics that it was trained with; they win over any file.
         dataset: Reference and digest.
-        weights: State of the policy.
+        weights: State of the policy; averaged weights where the run had them.
     """
 
     step: int
@@ -123,7 +123,7 @@ def load_checkpoint(path: Path) -> Carried:
         recipe=typed(Recipe, values["recipe"], where=f"checkpoint {path.name}"),
         stats=NormStats.from_json(values["stats"], where=f"checkpoint {path.name}"),
         dataset=values["dataset"],
-        weights={name.removeprefix(_PREFIX): tensor for name, tensor in found["state_dict"].items()},
+        weights={**{name.removeprefix(_PREFIX): tensor for name, tensor in found["state_dict"].items()}, **found.get("ema", {})},
     )
 
 

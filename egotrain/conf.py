@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator
 
 from egodata.config import strict_config
 from egodata.errors import ConfigError
-from egotrain.policies.hpt.config import HptConfig
+from egotrain.policies.config import PolicyConfig
 
 Format = Literal["zarr", "lance"]
 Head = Literal["train", "seen", "unseen_operator"]
@@ -51,6 +53,9 @@ class OptimConfig:
         schedule: After the rise.
         final_share: Share of the learning rate that a cosine ends at.
         clip_norm: Largest norm of all gradients; 0 does not clip.
+        accumulate: Parts that a batch goes through in, one after the other; each draws its own noise.
+        ema_decay: Of averaged weights, with which the policy is scored; 0 averages nothing.
+        outlier_factor: Times the median of recent norms of gradients from which on one is reported; it is clipped like any other. 0 is off.
     """
 
     learning_rate: float
@@ -60,11 +65,16 @@ class OptimConfig:
     schedule: Literal["constant", "cosine"]
     final_share: float
     clip_norm: float
+    accumulate: int = 1
+    ema_decay: float = 0.0
+    outlier_factor: float = 0.0
 
     def __post_init__(self) -> None:
-        low = min(self.weight_decay, self.warmup_steps, self.clip_norm)
+        low = min(self.weight_decay, self.warmup_steps, self.clip_norm, self.outlier_factor)
         if self.learning_rate <= 0 or low < 0 or not 0 <= self.final_share <= 1:
             raise ConfigError("optim: expected learning_rate > 0, weight_decay, warmup_steps and clip_norm >= 0, and 0 <= final_share <= 1")
+        if self.accumulate < 1 or not 0 <= self.ema_decay < 1:
+            raise ConfigError(f"optim: expected accumulate >= 1 and 0 <= ema_decay < 1, got {self.accumulate} and {self.ema_decay}")
 
 
 @strict_config
@@ -79,6 +89,8 @@ class TrainerConfig:
         log_every_steps: Between rows of training loss.
         evaluate_every_steps: Between evaluations; 0 evaluates at the end only.
         checkpoint_every_steps: Between checkpoints; one is always written at the end.
+        precision: ``bf16`` computes in it where that is safe; weights and optimiser stay in 32 bits.
+        compile: Whether torch compiles the policy's heavy parts, which takes a minute at the start.
     """
 
     max_steps: int
@@ -87,6 +99,8 @@ class TrainerConfig:
     log_every_steps: int
     evaluate_every_steps: int
     checkpoint_every_steps: int
+    precision: Literal["float32", "bf16"] = "float32"
+    compile: bool = False
 
     def __post_init__(self) -> None:
         low = min(self.max_steps, self.threads, self.log_every_steps, self.checkpoint_every_steps)
@@ -136,7 +150,7 @@ class FitConfig:
     run: str
     recipe: str
     data: DataConfig
-    policy: HptConfig
+    policy: Annotated[PolicyConfig, Discriminator("name")]
     optim: OptimConfig
     trainer: TrainerConfig
     evaluation: EvaluationConfig

@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,11 @@ from egotrain.checkpoint import Carried, carried_values, check_carried, find_che
 from egotrain.conf import FitConfig
 from egotrain.data import RunData, TrainStream, check_dims, open_sources, policy_dims
 from egotrain.evaluation import HeadScores, evaluate_heads
+from egotrain.gradients import GradientReport
 from egotrain.module import TrainModule
 from egotrain.numerics import environment, fixed_numerics, seeded_dropout
 from egotrain.policies.dims import PolicyDims
+from egotrain.policies.encoders.architectures import embedded
 from egotrain.policies.registry import build_policy, check_policy
 from egotrain.runs import METRICS, RESULT, RESULT_SCHEMA, MetricsFile, RunResult, describe_run, write_json
 
@@ -121,11 +123,13 @@ class Training:
     def _module(self, data: RunData, dims: PolicyDims) -> TrainModule:
         config = self.config
         with seeded_dropout(config.seed, "weights"):
-            policy = build_policy(config.policy, dims)
+            policy = build_policy(config.policy, dims, pretrained=True)
         count = sum(parameter.numel() for parameter in policy.parameters() if parameter.requires_grad)
         self.say(f"policy {config.policy.name}: {count:,} parameters, {config.trainer.threads} threads")
         dataset = {"dataset": self.manifest.ref, "digest": self.manifest.digest}
-        values = carried_values(asdict(config), dims=dims, recipe=data.recipe, stats=data.stats, dataset=dataset)
+        values = carried_values(
+            asdict(replace(config, policy=embedded(config.policy))), dims=dims, recipe=data.recipe, stats=data.stats, dataset=dataset
+        )
         return TrainModule(policy, dims, config=config, carried=values)
 
     def _run_steps(self, module: TrainModule, data: RunData, stream: TrainStream, *, metrics: MetricsFile, progress: Progress) -> RunResult:
@@ -139,6 +143,7 @@ class Training:
         folder.mkdir(exist_ok=True)
         callbacks = [
             report,
+            GradientReport(module.watch, metrics, every_steps=trainer_config.log_every_steps, say=self.say),
             PeriodicEvaluation(metrics, evaluate, every_steps=trainer_config.evaluate_every_steps),
             Checkpoints(folder, every_steps=trainer_config.checkpoint_every_steps),
         ]
@@ -182,7 +187,7 @@ def _trainer(config: FitConfig, callbacks: list[Any]) -> lightning.Trainer:
         accelerator=config.trainer.accelerator,
         devices=1,
         deterministic=True,
-        gradient_clip_val=config.optim.clip_norm or None,
+        precision="bf16-mixed" if config.trainer.precision == "bf16" else "32-true",
         logger=False,
         enable_checkpointing=False,
         enable_model_summary=False,
