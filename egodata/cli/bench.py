@@ -62,7 +62,7 @@ def bench(store: Path, ref: str, as_json: bool, **options: Any) -> None:
         "cores": usable_cores(),
     }
     with ConsoleProgress() as progress:
-        measured = _measure(paths, manifest, recipe, counts, options, progress=progress)
+        measured = _measure(paths, manifest, recipe, counts=counts, options=options, progress=progress)
     found.update(measured)
     if as_json:
         echo(json.dumps(found, sort_keys=True))
@@ -71,7 +71,7 @@ def bench(store: Path, ref: str, as_json: bool, **options: Any) -> None:
 
 
 def _measure(
-    paths: StorePaths, manifest: Manifest, recipe: Recipe, counts: tuple[int, ...], options: dict[str, Any], *, progress: Progress
+    paths: StorePaths, manifest: Manifest, recipe: Recipe, *, counts: tuple[int, ...], options: dict[str, Any], progress: Progress
 ) -> dict[str, Any]:
     """Return stages, worker runs and the need, as plain types."""
     from egodata.torch.bench import measure_stages, usable_cores, workers_needed

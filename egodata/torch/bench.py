@@ -113,7 +113,7 @@ def measure_stages(source: HeadSource, readers: EpisodeCache, *, batch_size: int
         known = known and read is not None and after is not None
         whole_bytes += (after or 0) - (read or 0)
         epoch, indices = next(batches)
-        staged_batch(source, readers, indices, epoch=epoch, clock=clock)
+        staged_batch(source, readers, indices=indices, epoch=epoch, clock=clock)
     taken = turns * batch_size
     by_stage = {stage: spent / taken * 1e3 for stage, spent in clock.items()}
     return StageCosts(taken, by_stage, whole_s / taken * 1e3, whole_bytes / taken if known else None)
@@ -135,7 +135,7 @@ def random_batches(source: HeadSource, *, batch_size: int) -> Iterator[tuple[int
         epoch += 1
 
 
-def staged_batch(source: HeadSource, readers: EpisodeCache, indices: NDArray[np.int64], *, epoch: int, clock: dict[str, float]) -> Batch:
+def staged_batch(source: HeadSource, readers: EpisodeCache, *, indices: NDArray[np.int64], epoch: int, clock: dict[str, float]) -> Batch:
     """Make the batch that `source.samples` and `collate` make, one stage after the other.
 
     Args:

@@ -11,6 +11,7 @@ from egodata.errors import ConfigError
 from egodata.sampling.seeds import SEED_BITS, derive_seed
 
 FACTORS = ("brightness", "contrast", "saturation", "hue")
+HALF = float(1 << (SEED_BITS - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class ColourJitter:
 
 def _spread(draw: tuple[int, ...], purpose: str, width: float) -> float:
     """Draw uniformly from [-width, width) by hash, so that the numbers are the same with any version of torch."""
-    return width * (derive_seed(*draw, f"jitter {purpose}") / 2 ** (SEED_BITS - 1) - 1)
+    return width * (derive_seed(*draw, f"jitter {purpose}") / HALF - 1)
 
 
 def change_colours(images: Tensor, factors: Tensor) -> Tensor:

@@ -60,7 +60,7 @@ def test_stage_by_stage_gives_the_batch_of_training():
     source, readers = make()
     clock = dict.fromkeys(STAGES, 0.0)
     for epoch, indices in islice(random_batches(source, batch_size=16), 3):
-        staged = staged_batch(source, readers, indices, epoch=epoch, clock=clock)
+        staged = staged_batch(source, readers, indices=indices, epoch=epoch, clock=clock)
         whole = collate(source.samples(indices.tolist(), epoch=epoch))
         assert staged.keys() == whole.keys()
         for name, value in whole.items():
