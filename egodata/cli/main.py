@@ -32,6 +32,7 @@ COMMANDS = {
     "forget": "egodata.cli.forget:forget",
     "dataset": "egodata.cli.dataset:dataset",
     "stats": "egodata.cli.stats:stats",
+    "bench": "egodata.cli.bench:bench",
 }
 
 
