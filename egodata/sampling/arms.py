@@ -13,7 +13,7 @@ from egodata.sampling.layouts import KEYPOINTS, ArmLayout
 from egodata.sampling.specs import ActionSpec, ProprioSpec
 from egodata.sampling.transforms import Poses, points_into_frame
 from egodata.sampling.windows import Bools
-from egodata.schema.features import SIDES, point_valid_key, valid_key
+from egodata.schema.features import SIDES, SOURCE_FILLED, point_valid_key, source_key, valid_key
 
 Arrays = Mapping[str, NDArray[Any]]
 ANATOMICAL = "anat-v1"
@@ -55,6 +55,24 @@ def in_one_hand_frame(arrays: dict[str, NDArray[Any]], declared: str | None) -> 
     if declared in (None, ANATOMICAL) or not left:
         return arrays
     return {**arrays, **{key: convert_left_hand(arrays[key], declared=declared, wanted=ANATOMICAL) for key in left}}
+
+
+def as_targets(arrays: Arrays) -> Arrays:
+    """Return the arrays as actions may be cut from them: rows that were filled in, and not measured, are masked.
+
+    As input they count. Where nothing was filled the very same arrays come back.
+    """
+    masks: dict[str, NDArray[Any]] = {}
+    for key in arrays:
+        source = arrays.get(source_key(key))
+        if source is None or not (filled := np.asarray(source) == SOURCE_FILLED).any():
+            continue
+        valid = arrays.get(valid_key(key))
+        masks[valid_key(key)] = ~filled if valid is None else np.asarray(valid, bool) & ~filled
+        points = arrays.get(point_valid_key(key))
+        if points is not None:
+            masks[point_valid_key(key)] = np.asarray(points, bool) & ~filled[:, None]
+    return {**arrays, **masks} if masks else arrays
 
 
 def finite(values: Array, axis: int | tuple[int, ...]) -> Bools:

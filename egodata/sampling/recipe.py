@@ -11,7 +11,7 @@ from egodata.names import nearest
 from egodata.sampling.layouts import JOINTS_ARM, LAYOUTS, ArmLayout
 from egodata.sampling.specs import ActionSpec, ImageHistory, ProprioSpec, SpanSelection, digested
 from egodata.schema.canonical import json_digest
-from egodata.schema.features import EMBODIMENTS, HEAD_POSE, SIDES, camera_key, point_valid_key, resolve_embodiment, valid_key
+from egodata.schema.features import EMBODIMENTS, HEAD_POSE, SIDES, camera_key, point_valid_key, resolve_embodiment, source_key, valid_key
 from egodata.schema.ids import ANNOTATION_PREFIX
 
 __all__ = [
@@ -253,7 +253,7 @@ def bind(recipe: Recipe, meta: EpisodeMeta, *, span_keys: Iterable[str] | None =
         raise RecipeError(f"{where}: {'; '.join(problems[:5])}. Choose a recipe that fits.")
     action_names = _names(recipe.action, recipe.action_layout, meta)
     proprio_names = _names(recipe.proprio, recipe.proprio_layout, meta)
-    masks = [mask for key in features for mask in (valid_key(key), point_valid_key(key)) if mask in meta.features]
+    masks = [mask for key in features for mask in (valid_key(key), point_valid_key(key), source_key(key)) if mask in meta.features]
     return Layout(len(action_names), len(proprio_names), action_names, proprio_names, tuple(sorted([*recipe.features, *masks])))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egodata.geometry.rotation import Array
-from egodata.sampling.arms import Limbs, finite, joint_limbs, measured, pose_limbs, pose_rows
+from egodata.sampling.arms import Limbs, as_targets, finite, joint_limbs, measured, pose_limbs, pose_rows
 from egodata.sampling.layouts import KEYPOINTS, ArmLayout
 from egodata.sampling.recipe import Recipe, Spec
 from egodata.sampling.transforms import (
@@ -74,11 +74,16 @@ def prepare(arrays: Mapping[str, NDArray[Any]], recipe: Recipe) -> Tracks:
     names = {spec.feature for spec, layout in specs if not layout.of_joints} | ({start} if not recipe.action_layout.of_joints else set())
     rows = {name: pose_rows(arrays, name) for name in names}
     poses = {name: poses_from_rows(found) for name, found in rows.items()}
+    targets = as_targets(arrays)
+    wanted = (
+        rows if targets is arrays or recipe.action_layout.of_joints else {recipe.action.feature: pose_rows(targets, recipe.action.feature)}
+    )
+    given = [(targets, wanted), (arrays, rows)]
     action, proprio = (
-        joint_limbs(arrays, spec, layout=layout)
+        joint_limbs(source, spec, layout=layout)
         if layout.of_joints
-        else pose_limbs(arrays, spec, layout=layout, rows=rows[spec.feature], poses=poses[spec.feature])
-        for spec, layout in specs
+        else pose_limbs(source, spec, layout=layout, rows=found[spec.feature], poses=poses[spec.feature])
+        for (source, found), (spec, layout) in zip(given, specs, strict=True)
     )
     in_head = recipe.proprio.coordinate_frame == "head"
     head = None
