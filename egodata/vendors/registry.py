@@ -7,8 +7,11 @@ from egodata.names import nearest
 from egodata.vendors.base import Vendor
 
 VENDORS = {
+    "egodex": "egodata.vendors.egodex:VENDOR",
+    "eva": "egodata.vendors.eva:VENDOR",
     "lerobot": "egodata.vendors.lerobot:VENDOR",
     "mecka": "egodata.vendors.mecka:VENDOR",
+    "scale": "egodata.vendors.scale:VENDOR",
 }
 
 
