@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from egodata.vendors.matching import at_frames
 
 NO_CAMERA = ""
 _FALLBACK_FPS = Fraction(30)
+_Stream = TypeVar("_Stream", Track, Hands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,7 @@ def _with_vrs(path: Path, track: Track | None, hands: Hands | None, *, config: A
     return _Source(stamps, camera, track, hands, extra)
 
 
-def _on_clock[T: (Track, Hands)](found: T | None, stamps: NDArray[np.int64], notes: Notes) -> T | None:
+def _on_clock(found: _Stream | None, stamps: NDArray[np.int64], notes: Notes) -> _Stream | None:
     if found is None or not len(found.stamps_ns) or _overlap(found.stamps_ns, stamps):
         return found
     _note_clock(found.source, found.stamps_ns, "the RGB stream", stamps, notes)

@@ -78,7 +78,8 @@ def open_vrs(path: Path) -> Any:
 
 def stream_named(recording: Any, label: str) -> Any | None:
     """Return the id of a stream by its label, None where the recording lacks it or it holds nothing."""
-    stream = recording.get_stream_id_from_label(label)
+    with quiet():  # it warns about every label that a generation lacks
+        stream = recording.get_stream_id_from_label(label)
     return stream if stream is not None and recording.get_num_data(stream) > 0 else None
 
 
