@@ -45,7 +45,7 @@ def read_columns(path: Path, stamp: str, wanted: Sequence[str], *, notes: Notes)
     """
     head, encoding = _head(path, notes)
     delimiter = max(DELIMITERS, key=head.count)
-    header = [name.strip().strip("\ufeff\"") for name in head.split(delimiter)]
+    header = [name.strip().strip('\ufeff"') for name in head.split(delimiter)]
     missing = [name for name in (stamp, *wanted) if name not in header]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
@@ -87,7 +87,7 @@ def header_of(path: Path, notes: Notes) -> list[str]:
         SetAside: 0 bytes, or not text.
     """
     head, _ = _head(path, notes)
-    return [name.strip().strip("\ufeff\"") for name in head.split(max(DELIMITERS, key=head.count))]
+    return [name.strip().strip('\ufeff"') for name in head.split(max(DELIMITERS, key=head.count))]
 
 
 def _head(path: Path, notes: Notes) -> tuple[str, str]:

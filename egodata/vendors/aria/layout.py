@@ -71,9 +71,7 @@ def _recording(root: Path, options: VendorOptions, at: Path, *, vrs: Path | None
     nothing: dict[str, tuple[Path, ...]] = {"media": (), "annotations": (), "calibration": ()}
     details = {"vrs": None if vrs is None else vrs.relative_to(root).as_posix(), "mps": None if mps is None else _named(root, mps)}
     if EPISODE_ID.fullmatch(name) and not escaping:
-        return RecordingRef(
-            name, "aria", options.dataset, options.delivery, root, {**nothing, "media": tuple(files)}, None, details
-        )
+        return RecordingRef(name, "aria", options.dataset, options.delivery, root, {**nothing, "media": tuple(files)}, None, details)
     if escaping:
         code, why = "path-escape", f"{escaping[0]} leads out of the delivery by a link, not followed. Deliver the file itself."
     else:

@@ -113,8 +113,8 @@ def read_hands(path: Path, *, min_confidence: float, notes: Notes) -> Hands:
         first = np.flatnonzero(shifted)[0]
         notes.add(
             "columns-shifted",
-            f"{path.name}: {int(shifted.sum())} of {len(shifted)} rows do not fit the header (a confidence of -1 stands under a coordinate), "
-            f"first row {first}; no hand is tracked in them",
+            f"{path.name}: {int(shifted.sum())} of {len(shifted)} rows do not fit the header (a confidence of -1 stands under a "
+            f"coordinate), first row {first}; no hand is tracked in them",
             stream=path.name,
         )
     points = {}

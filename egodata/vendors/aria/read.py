@@ -130,7 +130,9 @@ def _note_clock(name: str, stamps: NDArray[np.int64], other: str, against: NDArr
 def _without_vrs(track: Track | None, hands: Hands | None, notes: Notes) -> _Source:
     if track is None or hands is None or not len(hands.stamps_ns):
         lack = "trajectory" if track is None else "hand tracking whose times fall into the trajectory"
-        notes.refuse("recording-absent", f"MPS output without its VRS file and without {lack}: nothing that makes an episode. Ask for the VRS.")
+        notes.refuse(
+            "recording-absent", f"MPS output without its VRS file and without {lack}: nothing that makes an episode. Ask for the VRS."
+        )
     notes.add("camera-absent", "MPS output without its VRS file: an episode of poses without images, timed by its hand tracking")
     return _Source(hands.stamps_ns, None, track, hands, {"poses_source": track.source, "hands_source": hands.source})
 
@@ -159,7 +161,9 @@ def _with_vrs(path: Path, track: Track | None, hands: Hands | None, *, config: A
     hands = _on_clock(hands if hands is not None else own[1], stamps, notes)
     for what, found in (("head pose", track), ("hands", hands)):
         if found is None:
-            notes.add("stream-absent", f"no {what}: neither MPS output nor a stream in {path.name}; unknown, masked in every frame", stream=what)
+            notes.add(
+                "stream-absent", f"no {what}: neither MPS output nor a stream in {path.name}; unknown, masked in every frame", stream=what
+            )
     extra = {
         "device_generation": generation,
         "poses_source": None if track is None else track.source,
@@ -193,8 +197,8 @@ def _in_world(source: _Source, config: AriaConfig, notes: Notes) -> tuple[NDArra
     if lost:
         notes.add(
             "hand-without-pose",
-            f"{source.hands.source}: {lost} of {len(held)} rows have no head pose within {config.pose_limit_s * 1e3:g} ms, so no place in the "
-            "world; invalid",
+            f"{source.hands.source}: {lost} of {len(held)} rows have no head pose within {config.pose_limit_s * 1e3:g} ms, so no place "
+            "in the world; invalid",
             stream=source.hands.source,
         )
     world_T_device = matrix_from_pose(held)
@@ -221,4 +225,3 @@ def _rate(stamps: NDArray[np.int64], config: AriaConfig, notes: Notes) -> Fracti
             frames=(int(far[0]), int(far[-1]) + 2),
         )
     return standard_rate(measured)
-
