@@ -93,9 +93,9 @@ def poses_from_transforms(matrices: NDArray[np.floating]) -> tuple[NDArray[np.fl
     return out, usable
 
 
-def add_feature(arrays: Arrays, specs: Specs, feature: tuple[str, FeatureSpec], *, values: NDArray[np.floating], notes: Notes) -> None:
+def add_feature(into: tuple[Arrays, Specs], feature: tuple[str, FeatureSpec], *, values: NDArray[np.floating], notes: Notes) -> None:
     """Add a float feature (T, D) and its mask; a row with NaN is invalid. The largest error of the cast goes to the notes."""
-    key, spec = feature
+    (arrays, specs), (key, spec) = into, feature
     arrays[key], error = cast_float32(values)
     specs[key] = spec
     arrays[valid_key(key)], specs[valid_key(key)] = np.asarray(np.isfinite(arrays[key]).all(axis=1), np.bool_), mask_spec()
@@ -119,21 +119,22 @@ def human_numbers(
     """
     arrays: Arrays = {TIMESTAMPS: stamps_ns}
     specs: Specs = {TIMESTAMPS: timestamps_spec()}
-    add_feature(arrays, specs, (HEAD_POSE, pose_spec()), values=head, notes=notes)
+    add_feature((arrays, specs), (HEAD_POSE, pose_spec()), values=head, notes=notes)
     for side, points in hands.items():
         point_valid: NDArray[np.bool_] = np.asarray(np.isfinite(points).all(axis=-1), np.bool_)
         kept = np.where(point_valid[..., None], points, np.nan)
         wrist, effector, _ = hand_poses(kept)
-        add_feature(arrays, specs, (f"{side}.obs_wrist_pose", pose_spec()), values=wrist, notes=notes)
-        add_feature(arrays, specs, (f"{side}.obs_ee_pose", pose_spec()), values=effector, notes=notes)
+        add_feature((arrays, specs), (f"{side}.obs_wrist_pose", pose_spec()), values=wrist, notes=notes)
+        add_feature((arrays, specs), (f"{side}.obs_ee_pose", pose_spec()), values=effector, notes=notes)
         key = f"{side}.obs_keypoints"
-        add_feature(arrays, specs, (key, keypoints_spec()), values=kept.reshape(len(kept), -1), notes=notes)
+        add_feature((arrays, specs), (key, keypoints_spec()), values=kept.reshape(len(kept), -1), notes=notes)
         arrays[f"{key}_point_valid"], specs[f"{key}_point_valid"] = point_valid, mask_spec(point_valid.shape[1])
     return arrays, specs
 
 
-def add_filled(arrays: Arrays, specs: Specs, side: str, *, filled: NDArray[np.bool_]) -> None:
+def add_filled(into: tuple[Arrays, Specs], side: str, *, filled: NDArray[np.bool_]) -> None:
     """Say of a hand's features which rows were filled: usable as input, masked as target."""
+    arrays, specs = into
     source = np.where(filled, SOURCE_FILLED, 0).astype(np.uint8)
     for name in ("obs_keypoints", "obs_wrist_pose", "obs_ee_pose"):
         arrays[f"{side}.{name}_source"], specs[f"{side}.{name}_source"] = source, FeatureSpec("uint8", ())

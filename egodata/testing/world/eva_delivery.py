@@ -14,6 +14,9 @@ from egodata.testing.world.simulate import SimulatedEpisode
 from egodata.testing.world.table import Image, paint_table, pixel_rays, view_table
 from egodata.vendors.extras import require
 
+_PACKED: dict[str, Any] = {"compression": "gzip", "compression_opts": 1}
+"""Not lzf, whose bytes depend on what was in memory before: equal options would not give equal bytes."""
+
 ZERO_ROWS = 2
 """Rows of nothing at the end of every recording, as real ones have them."""
 
@@ -53,7 +56,7 @@ def write_recording(delivery: Path, episode: SimulatedEpisode, *, fps: int) -> N
             file[name] = padded
         for name, (size, frames) in cameras(episode).items():
             shape = (total, size[1], size[0], 3)
-            images = file.create_dataset(f"observations/images/{name}", shape, np.uint8, chunks=(1, *shape[1:]), compression="lzf")
+            images = file.create_dataset(f"observations/images/{name}", shape, np.uint8, chunks=(1, *shape[1:]), **_PACKED)
             for number, frame in enumerate(frames()):
                 images[number] = frame[..., ::-1]
 

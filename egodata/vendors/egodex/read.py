@@ -16,7 +16,7 @@ from egodata.vendors.egodex.joints import other_joints, read_camera, read_hands
 from egodata.vendors.frames import frame_times_ns, standard_rate, stored_size
 from egodata.vendors.hdf5 import attribute_text, open_hdf5, read_numbers
 from egodata.vendors.human import CONVENTION, canonical_embodiment, check_head_motion, human_numbers, report_missing
-from egodata.vendors.matching import common_length
+from egodata.vendors.matching import common_length, report_header
 from egodata.video import VideoScan, scan_video
 
 INTRINSIC = "camera/intrinsic"
@@ -42,6 +42,7 @@ def read_recording(ref: RecordingRef, config: EgoDexConfig) -> Drafts:
     if not video.is_file():
         notes.refuse("file-missing", f"{video.name}: not delivered. Ask for the file.", stream=video.name)
     scan = scan_video(video)
+    report_header(scan, name=video.name, notes=notes)
     with open_hdf5(path, vendor="egodex", notes=notes) as file:
         head = read_camera(file, notes=notes)
         hands = read_hands(file, len(head), config=config, notes=notes)

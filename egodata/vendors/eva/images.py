@@ -67,7 +67,7 @@ def find_images(file: Any, *, config: EvaConfig, notes: Notes) -> dict[str, Imag
     return found
 
 
-def frame_source(path: Path, images: ImageSet, total: int, *, config: EvaConfig) -> FrameSource:
+def frame_source(path: Path, images: ImageSet, *, total: int, config: EvaConfig) -> FrameSource:
     """Return a camera's frames as RGB at the stored size; the file is opened where they are made.
 
     Args:

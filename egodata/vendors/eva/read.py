@@ -39,7 +39,7 @@ def read_recording(ref: RecordingRef, config: EvaConfig) -> Drafts:
     notes.add(
         "clock-declared", f"the file has no times: frame t is at t / {config.fps} s, as the vendor config says", severity=Severity.INFO
     )
-    videos: dict[str, FrameSource] = {camera: frame_source(path, found, total, config=config) for camera, found in images.items()}
+    videos: dict[str, FrameSource] = {camera: frame_source(path, found, total=total, config=config) for camera, found in images.items()}
     calibration = _calibration(videos, config, notes)
     meta = EpisodeMeta(
         episode_id=ref.id,

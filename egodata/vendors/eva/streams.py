@@ -115,17 +115,17 @@ def arm_numbers(streams: Mapping[str, NDArray[np.float64]], arms: Sequence[str],
                 _report(f"{side}.{prefix}_ee_pose", usable, notes)
                 kept = np.where(usable[:, None], rows, np.nan)
                 add_feature(
-                    arrays, specs, (f"{side}.{prefix}_ee_pose", pose_spec("base")), values=poses_from_xyz_ypr(kept[:, :6]), notes=notes
+                    (arrays, specs), (f"{side}.{prefix}_ee_pose", pose_spec("base")), values=poses_from_xyz_ypr(kept[:, :6]), notes=notes
                 )
-                add_feature(arrays, specs, (f"{side}.{prefix}_gripper", _gripper_spec()), values=kept[:, 6:], notes=notes)
+                add_feature((arrays, specs), (f"{side}.{prefix}_gripper", _gripper_spec()), values=kept[:, 6:], notes=notes)
             if joints is not None:
                 rows = joints[:, index]
                 usable = ~(lost & (rows == 0).all(1)) & np.isfinite(rows).all(1) & (np.abs(rows) < MISSING_M).all(1)
                 _report(f"{side}.{prefix}_joints", usable, notes)
                 kept = np.where(usable[:, None], rows, np.nan)
-                add_feature(arrays, specs, (f"{side}.{prefix}_joints", _joints_spec()), values=kept[:, :6], notes=notes)
+                add_feature((arrays, specs), (f"{side}.{prefix}_joints", _joints_spec()), values=kept[:, :6], notes=notes)
                 if poses is None:
-                    add_feature(arrays, specs, (f"{side}.{prefix}_gripper", _gripper_spec()), values=kept[:, 6:], notes=notes)
+                    add_feature((arrays, specs), (f"{side}.{prefix}_gripper", _gripper_spec()), values=kept[:, 6:], notes=notes)
     return arrays, specs
 
 

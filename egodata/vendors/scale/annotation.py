@@ -109,7 +109,9 @@ def attribute_values(value: Any) -> dict[str, tuple[str, ...]]:
     return out
 
 
-def read_hands(file: AnnotationFile, frames_ns: NDArray[np.int64], *, limit_ns: float, notes: Notes) -> dict[str, NDArray[np.float64]]:
+def read_hands(
+    file: AnnotationFile, frames_ns: NDArray[np.int64], *, limit_ns: float, notes: Notes
+) -> tuple[dict[str, NDArray[np.float64]], NDArray[np.int64]]:
     """Read the hands' points at the frames.
 
     Args:
@@ -119,21 +121,23 @@ def read_hands(file: AnnotationFile, frames_ns: NDArray[np.int64], *, limit_ns: 
         notes: Told of labels that are not known.
 
     Returns:
-        By side, (T, 21, 3) metres in the world, NaN where missing.
+        By side, (T, 21, 3) metres in the world, NaN where missing; and all times of points that are there (N,), in no order.
 
     Raises:
         SetAside: A path is unusable, its time goes back, or a point has two values at one frame.
     """
     hands = {side: np.full((len(frames_ns), len(POINTS), 3), np.nan) for side in SIDES}
     unknown: list[str] = []
+    times: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
     for label, path in _paths(file, notes):
         if label not in LABELS:
             unknown.append(label[:40])
             continue
         stamps, values = timed(path.get("timestamps"), path.get("values"), width=3, where=label, notes=notes)
-        stamps, values = increasing(stamps, values, stream=label, notes=notes)
+        stream = increasing(stamps, values, stream=label, notes=notes)
+        times.append(stream[0])
         side, index = LABELS[label]
-        points = clean_points(at_frames(frames_ns, stamps, values, limit_ns=limit_ns))
+        points = clean_points(at_frames(frames_ns, stream, limit_ns=limit_ns))
         before = hands[side][:, index]
         twice = np.isfinite(before).all(1) & np.isfinite(points).all(1) & (before != points).any(1)
         if twice.any():
@@ -145,7 +149,7 @@ def read_hands(file: AnnotationFile, frames_ns: NDArray[np.int64], *, limit_ns: 
     if unknown:
         notes.counts["dropped_labels"] = sorted(set(unknown))
         notes.add("labels-unknown", f"{len(unknown)} paths with other labels are not read, first {unknown[0]}", severity=Severity.INFO)
-    return hands
+    return hands, np.concatenate(times)
 
 
 def _paths(file: AnnotationFile, notes: Notes) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -88,7 +88,8 @@ def _divide(start: int, end: int, *, least: int, most: int) -> list[tuple[int, i
     return list(pairwise(edges))
 
 
-def inside(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]:
-    """Return the spans of a recording as they lie in the piece [start, end), counted from its first frame."""
+def inside(spans: Sequence[Span], piece: tuple[int, int]) -> tuple[Span, ...]:
+    """Return the spans of a recording as they lie in a piece, a half-open range of its frames, counted from its first."""
+    start, end = piece
     cuts = ((span.text, max(span.start, start) - start, min(span.end, end) - start) for span in spans)
     return tuple(Span(text, first, last) for text, first, last in cuts if first < last)

@@ -1,6 +1,6 @@
 """Read one Scale recording into drafts, one per piece."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -25,7 +25,7 @@ from egodata.vendors.human import (
     poses_from_xyz_quat,
     report_missing,
 )
-from egodata.vendors.matching import at_frames, common_length, increasing
+from egodata.vendors.matching import at_frames, check_clock, common_length, increasing, report_header
 from egodata.vendors.scale.annotation import AnnotationFile, TextClip, read_annotation_file, read_clips, read_hands
 from egodata.vendors.scale.config import ScaleConfig
 from egodata.vendors.scale.discover import VIDEOS
@@ -46,10 +46,13 @@ class _Recording:
 
     frames_ns: NDArray[np.int64]
     fps: Fraction
-    arrays: Arrays
-    specs: Specs
+    numbers: tuple[Arrays, Specs]
     spans: Mapping[str, tuple[Span, ...]]
     extra: Mapping[str, Any]
+    clips: tuple[Mapping[str, Any], ...]
+    task: str
+    video: tuple[Path, tuple[int, int]]
+    calibration: Calibration | None
 
 
 def read_recording(ref: RecordingRef, config: ScaleConfig) -> Drafts:
@@ -63,6 +66,7 @@ def read_recording(ref: RecordingRef, config: ScaleConfig) -> Drafts:
     scene, video, camera = _files(ref, notes)
     file = read_annotation_file([path for path in ref.files["media"] if path.suffix.lower() == ".json"], notes)
     scan = scan_video(video)
+    report_header(scan, name=video.name, notes=notes)
     sensor = read_sensor(scene, camera, notes=notes)
     frames_ns, fps = _frames(sensor, scan, config, notes)
     size = stored_size(scan.width, scan.height, limit=config.stored_size_px)
@@ -74,20 +78,17 @@ def read_recording(ref: RecordingRef, config: ScaleConfig) -> Drafts:
     check_head_motion(head, jump_m=config.head_jump_m, notes=notes)
     arrays, specs = human_numbers(head, hands, stamps_ns=frames_ns, notes=notes)
     for side, mask in filled.items():
-        add_filled(arrays, specs, side, filled=mask)
+        add_filled((arrays, specs), side, filled=mask)
     spans = _spans(clips, labels, frames_ns, config=config, notes=notes)
-    recording = _Recording(frames_ns, fps, arrays, specs, spans, _extra(file, clips, frames_ns, sensor))
+    told = tuple(_told(clip, frames_ns) for clip in clips if clip.attributes)
+    recording = _Recording(frames_ns, fps, (arrays, specs), spans, _extra(file, sensor), told, _task(file), (video, size), calibration)
     present = np.any([np.isfinite(points).any((1, 2)) for points in hands.values()], axis=0)
     inactive = covered([clip for clip in clips if _is_inactive(clip, config)], frames_ns)
     pieces = cut(inactive, np.asarray(present, np.bool_), frames_ns=frames_ns, config=config, notes=notes)
     if not pieces:
         notes.refuse("no-piece", f"no run of {config.piece_frames[0]} usable frames among {len(frames_ns)}: nothing to build.")
     canonical_embodiment(config.embodiment, notes)
-    task = _task(file)
-    drafts = [
-        _draft(ref, recording, config, notes, place=(index, start, end), source=(video, size), calibration=calibration, task=task)
-        for index, (start, end) in enumerate(pieces)
-    ]
+    drafts = [_draft(ref, recording, config, notes, place=(index, start, end)) for index, (start, end) in enumerate(pieces)]
     return Drafts(tuple(drafts), tuple(notes.found))
 
 
@@ -131,6 +132,7 @@ def _frames(sensor: Sensor, scan: VideoScan, config: ScaleConfig, notes: Notes) 
 
 def _head(sensor: Sensor, frames_ns: NDArray[np.int64], fps: Fraction, *, config: ScaleConfig, notes: Notes) -> NDArray[np.float64]:
     stamps, rows = increasing(sensor.stamps_ns, sensor.poses, stream=f"{sensor.id} poses", notes=Notes(notes.recording))
+    check_clock(frames_ns, stamps, stream=f"{sensor.id} poses", tolerance_s=config.clock_drift_s, notes=notes)
     poses, usable = poses_from_xyz_quat(rows[:, :3], rows[:, [6, 3, 4, 5]], tolerance=config.quat_norm_tolerance)
     if not usable.all():
         at = int(np.flatnonzero(~usable)[0])
@@ -141,13 +143,14 @@ def _head(sensor: Sensor, frames_ns: NDArray[np.int64], fps: Fraction, *, config
             stream="obs_head_pose",
             frames=(at, at + 1),
         )
-    return at_frames(frames_ns, stamps, poses, limit_ns=float(config.match_tolerance * 10**9 / fps))
+    return at_frames(frames_ns, (stamps, poses), limit_ns=float(config.match_tolerance * 10**9 / fps))
 
 
 def _hands(
     file: AnnotationFile, frames_ns: NDArray[np.int64], clips: list[TextClip], *, limit_ns: float, config: ScaleConfig, notes: Notes
 ) -> tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.bool_]]]:
-    hands = read_hands(file, frames_ns, limit_ns=limit_ns, notes=notes)
+    hands, times = read_hands(file, frames_ns, limit_ns=limit_ns, notes=notes)
+    check_clock(frames_ns, times, stream="points", tolerance_s=config.clock_drift_s, notes=notes)
     filled: dict[str, NDArray[np.bool_]] = {}
     for side, points in hands.items():
         count = np.isfinite(points).all(-1).sum(1)
@@ -198,39 +201,38 @@ def _spans(
     return {config.subtask_key: tuple(spans)}
 
 
-def _extra(file: AnnotationFile, clips: list[TextClip], frames_ns: NDArray[np.int64], sensor: Sensor) -> dict[str, Any]:
-    notes_on = [
-        {
-            "label": clip.label,
-            "start": start,
-            "end": end,
-            "attributes": {name: list(values) for name, values in sorted(clip.attributes.items())},
-        }
-        for clip in clips
-        if clip.attributes
-        for start, end in [span_of(clip, frames_ns)]
-    ]
+def _extra(file: AnnotationFile, sensor: Sensor) -> dict[str, Any]:
     attributes = {name: list(values) for name, values in sorted(file.attributes.items())}
-    extra = {"scale_attributes": attributes, "scale_clips": notes_on, "scale_sensor": sensor.id}
-    return {name: value for name, value in extra.items() if value}
+    return {"scale_sensor": sensor.id, **({"scale_attributes": attributes} if attributes else {})}
+
+
+def _told(clip: TextClip, frames_ns: NDArray[np.int64]) -> dict[str, Any]:
+    start, end = span_of(clip, frames_ns)
+    return {
+        "label": clip.label,
+        "start": start,
+        "end": end,
+        "attributes": {name: list(values) for name, values in sorted(clip.attributes.items())},
+    }
+
+
+def _clips_inside(clips: Sequence[Mapping[str, Any]], piece: tuple[int, int]) -> dict[str, Any]:
+    """Return the clips that touch a piece, in its frames: what is said of other pieces is no part of it."""
+    start, end = piece
+    here = [
+        {**clip, "start": max(clip["start"], start) - start, "end": min(clip["end"], end) - start}
+        for clip in clips
+        if max(clip["start"], start) < min(clip["end"], end)
+    ]
+    return {"scale_clips": here} if here else {}
 
 
 def _task(file: AnnotationFile) -> str:
     return "; ".join(text for text in file.attributes.get("Demonstration", ()) if text.strip())
 
 
-def _draft(  # noqa: PLR0913  what a piece is made of
-    ref: RecordingRef,
-    recording: _Recording,
-    config: ScaleConfig,
-    notes: Notes,
-    *,
-    place: tuple[int, int, int],
-    source: tuple[Path, tuple[int, int]],
-    calibration: Calibration | None,
-    task: str,
-) -> EpisodeDraft:
-    index, start, end = place
+def _draft(ref: RecordingRef, recording: _Recording, config: ScaleConfig, notes: Notes, *, place: tuple[int, int, int]) -> EpisodeDraft:
+    (index, start, end), (arrays, specs) = place, recording.numbers
     whole = (start, end) == (0, len(recording.frames_ns))
     name = ref.id if whole else f"{ref.id}-c{start}-{end}"
     meta = EpisodeMeta(
@@ -243,19 +245,19 @@ def _draft(  # noqa: PLR0913  what a piece is made of
         operator=None,
         session=None,
         embodiment=canonical_embodiment(config.embodiment, Notes(ref.id)),
-        task_name=task or ref.dataset,
-        task_description=task,
+        task_name=recording.task or ref.dataset,
+        task_description=recording.task,
         total_frames=end - start,
         fps=recording.fps,
         clock="unix" if int(recording.frames_ns[0]) >= UNIX_FROM_NS else "device",
         reference_camera=config.camera,
         hand_frame_convention=CONVENTION,
-        features=recording.specs,
+        features=specs,
         provenance=dict(notes.counts),
-        extra=dict(recording.extra),
+        extra={**recording.extra, **_clips_inside(recording.clips, (start, end))},
     )
-    video, size = source
+    video, size = recording.video
     videos = {config.camera: VideoSource(video, np.arange(start, end, dtype=np.int64), size)}
-    arrays = {key: array[start:end] for key, array in recording.arrays.items()}
-    annotations = {key: inside(spans, start, end) for key, spans in recording.spans.items()}
-    return EpisodeDraft(meta, arrays, videos, annotations, calibration)
+    cut_arrays = {key: array[start:end] for key, array in arrays.items()}
+    annotations = {key: inside(spans, (start, end)) for key, spans in recording.spans.items()}
+    return EpisodeDraft(meta, cut_arrays, videos, annotations, recording.calibration)

@@ -10,6 +10,9 @@ import pytest
 import scale_json_binary
 
 from egodata.errors import VideoError
+from egodata.formats.zarr import ZarrStore
+from egodata.ingest import IngestOptions, ingest
+from egodata.schema.layout import StorePaths
 from egodata.vendors import SetAside, VendorOptions, get_vendor
 
 from .vendor_files import FRAMES, NAMES, codes, hand_points, stamps_us, text_clip
@@ -335,3 +338,58 @@ def test_without_its_library_a_vendor_says_what_to_install(tmp_path, vendor, lib
     assert result.returncode == 2 and result.stdout == ""
     (line,) = result.stderr.splitlines()
     assert f"vendor {vendor}" in line and f"pip install 'egodata[{extra}]'" in line
+
+
+def shifted_paths(seconds):
+    stamps = (stamps_us() + round(seconds * 10**6)).tolist()
+    return {
+        f"{side}_{name}": {"timestamps": stamps, "values": points[:, index].tolist()}
+        for side, points in hand_points().items()
+        for index, name in enumerate(NAMES)
+    }
+
+
+@pytest.mark.parametrize("seconds", [1.0, -0.5])
+def test_a_clock_that_is_off_by_a_constant_is_a_finding(scale, seconds):
+    scale.paths = shifted_paths(seconds)
+    found = scale.read()
+    finding = next(finding for finding in found.findings if finding.code == "clock-offset")
+    assert finding.stream == "points" and finding.got == f"{seconds:.3f} s"
+
+
+@pytest.mark.parametrize("seconds", [60, -(1_750_000_000)])
+def test_a_clock_of_another_epoch_is_refused(scale, seconds):
+    scale.paths = shifted_paths(seconds)
+    assert refused(scale).code == "clock-offset"
+
+
+def test_a_short_hand_track_is_no_clock_offset(scale):
+    scale.paths = {
+        label: {"timestamps": path["timestamps"][20:], "values": path["values"][20:]} for label, path in shifted_paths(0).items()
+    }
+    assert "clock-offset" not in codes(scale.read())
+
+
+def test_a_gap_of_the_head_is_named_by_its_frames(scale):
+    """266 ms without a pose, and none at the end: the rows stay, masked."""
+    scale.sensor = {"video": {"timestamps": stamps_us()}}
+    kept = [i for i in range(FRAMES - 4) if not 12 <= i < 20]
+    scale.stamps, scale.head = stamps_us()[kept], scale.head[kept]
+    found = scale.read()
+    assert np.flatnonzero(~found.episodes[0].arrays["obs_head_pose_valid"]).tolist() == [*range(12, 20), *range(36, 40)]
+    finding = next(finding for finding in found.findings if finding.code == "head-pose-missing")
+    assert finding.frames == (12, 40) and "12 of 40 frames, first 12" in finding.message
+    assert found.episodes[0].arrays["left.obs_wrist_pose_valid"].all()  # points are in the world already
+
+
+def test_pieces_are_skipped_when_nothing_changed(scale, tmp_path):
+    scale.texts = {"Collector Issue": [text_clip(14, 16, Collector_Quality_Issue=["Inactive Time"])]}
+    scale.write()
+    options = IngestOptions("scale", tmp_path / "store", workers=1)
+    first, again = (ingest(scale.root, options=options) for _ in range(2))
+    assert (first.status, len(first.built), len(again.skipped)) == (0, 1, 1)
+    store = ZarrStore(StorePaths(tmp_path / "store"))
+    assert store.episode_ids() == [f"{scale.id}-c0-14", f"{scale.id}-c16-40"]
+    reader = store.open(f"{scale.id}-c16-40")
+    assert reader.meta.recording_id == scale.id and reader.frames("front_1", [23]).shape == (1, 60, 96, 3)
+    reader.close()
