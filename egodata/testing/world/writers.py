@@ -7,7 +7,7 @@ from typing import Protocol
 
 from egodata.errors import InputError
 from egodata.names import nearest
-from egodata.testing.world import egodex_delivery, eva_delivery, mecka, scale_delivery
+from egodata.testing.world import aria_delivery, egodex_delivery, eva_delivery, lerobot_delivery, mecka, scale_delivery
 from egodata.testing.world.simulate import SimulatedEpisode
 
 CARRIED, DERIVED, ABSENT = "carried", "derived", "absent"
@@ -33,6 +33,8 @@ class Writer:
         write: Writes it.
         carries: For each of `PARTS`, whether the files carry it, let a reader derive it, or lack it.
         config: Gives the vendor config that a delivery needs, by size and fps; None where it needs none.
+        clock: Of the episode's time stamps.
+        missing_points: Keypoints that the vendor does not track.
         finish: Writes what all recordings share, such as a list of them, once they are there: folder, episodes in order, fps.
     """
 
@@ -42,6 +44,8 @@ class Writer:
     carries: dict[str, str]
     config: Callable[[tuple[int, int], int], str] | None = None
     finish: Callable[[Path, Sequence[SimulatedEpisode], int], None] | None = None
+    clock: str = "unix"
+    missing_points: tuple[int, ...] = ()
 
 
 def _same(episode: SimulatedEpisode) -> SimulatedEpisode:
@@ -79,6 +83,22 @@ WRITERS: dict[str, Writer] = {
         eva_delivery.write_recording,
         _parts("arms, validity, frames", derived="stamps, k"),
         eva_delivery.vendor_config,
+    ),
+    "aria": Writer(
+        aria_delivery.variant,
+        aria_delivery.place,
+        aria_delivery.write_recording,
+        _parts("head, hands, validity, stamps"),
+        clock="device",
+        missing_points=(1,),
+    ),
+    "lerobot": Writer(
+        lerobot_delivery.variant,
+        lerobot_delivery.place,
+        lerobot_delivery.write_recording,
+        _parts("head, hands, validity, task text, frames", derived="stamps"),
+        lerobot_delivery.vendor_config,
+        lerobot_delivery.finish,
     ),
 }
 """By vendor. `hands` are keypoints with the poses computed from them; `arms` are end-effector poses, joints and grippers."""

@@ -118,7 +118,7 @@ def _picture(recording: Any, stream: Any, row: int, path: Path, camera: UprightC
     try:
         with quiet():
             image, _ = recording.get_image_data_by_index(stream, row)
-            picture = np.asarray(image.to_numpy_array())
+            picture: NDArray[np.uint8] = np.asarray(image.to_numpy_array())
     except RuntimeError as error:
         raise VideoError(f"recording {path.name}: frame {row} does not decode ({' '.join(str(error).split())[:120]}).") from error
     if picture.ndim == 2:

@@ -188,11 +188,11 @@ def _in_world(source: _Source, config: AriaConfig, notes: Notes) -> tuple[NDArra
     if source.track is None:
         return np.full((total, 7), np.nan), nothing
     limit = config.pose_limit_s * 1e9
-    at = at_frames(source.stamps_ns, source.track.stamps_ns, source.track.poses, limit_ns=limit)
+    at = at_frames(source.stamps_ns, (source.track.stamps_ns, source.track.poses), limit_ns=limit)
     head = pose_from_matrix(matrix_from_pose(at) @ device_T_head)
     if source.hands is None:
         return head, nothing
-    held = at_frames(source.hands.stamps_ns, source.track.stamps_ns, source.track.poses, limit_ns=limit)
+    held = at_frames(source.hands.stamps_ns, (source.track.stamps_ns, source.track.poses), limit_ns=limit)
     lost = int((~np.isfinite(held).all(1)).sum())
     if lost:
         notes.add(
@@ -205,7 +205,7 @@ def _in_world(source: _Source, config: AriaConfig, notes: Notes) -> tuple[NDArra
     points = {}
     for side, found in source.hands.points.items():
         world = transform_points(world_T_device, found).reshape(len(found), 63)
-        points[side] = at_frames(source.stamps_ns, source.hands.stamps_ns, world, limit_ns=config.hand_limit_s * 1e9).reshape(-1, 21, 3)
+        points[side] = at_frames(source.stamps_ns, (source.hands.stamps_ns, world), limit_ns=config.hand_limit_s * 1e9).reshape(-1, 21, 3)
     return head, points
 
 

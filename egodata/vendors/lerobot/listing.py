@@ -195,12 +195,16 @@ def _placed(row: Mapping[str, Any], info: Mapping[str, Any]) -> Entry:
     for camera in video_features(info):
         prefix = f"videos/{camera}"
         videos[camera] = fill(info["video_path"], {**_file_parts(row, prefix), "video_key": camera}, where="video_path")
-        times = [row.get(f"{prefix}/{edge}_timestamp") for edge in ("from", "to")]
-        if not all(isinstance(time, (int, float)) and math.isfinite(time) for time in times):
-            raise ValueError(f"{prefix}/from_timestamp and to_timestamp: got {times}")
-        spans[camera] = (float(times[0]), float(times[1]))
+        spans[camera] = (_seconds(row, f"{prefix}/from_timestamp"), _seconds(row, f"{prefix}/to_timestamp"))
     rows = (numbers["dataset_from_index"], numbers["dataset_to_index"])
     return Entry(numbers["length"], _texts(row.get("tasks")), data, videos, spans, rows)
+
+
+def _seconds(row: Mapping[str, Any], key: str) -> float:
+    value = row.get(key)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError(f"{key}: got {str(value)[:40]!r}")
+    return float(value)
 
 
 def _file_parts(row: Mapping[str, Any], prefix: str) -> dict[str, int | str]:

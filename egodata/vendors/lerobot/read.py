@@ -1,5 +1,6 @@
 """Read one LeRobot episode: joints from parquet, rows matched to video frames by pts."""
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -12,8 +13,10 @@ from egodata.episode import Clip, EpisodeDraft, EpisodeMeta, VideoSource
 from egodata.findings import Severity
 from egodata.schema.features import TIMESTAMPS, FeatureSpec, camera_key, mask_spec, timestamps_spec, valid_key
 from egodata.vendors.base import Drafts, Notes, RecordingRef
-from egodata.vendors.frames import cast_float32, frame_times_ns, standard_rate, stored_size
+from egodata.vendors.frames import frame_times_ns, standard_rate, stored_size
+from egodata.vendors.human import CONVENTION, canonical_embodiment
 from egodata.vendors.lerobot.cameras import Matched, check_match, match, scan_cameras
+from egodata.vendors.lerobot.columns import human_arrays, joint_arrays
 from egodata.vendors.lerobot.config import LeRobotConfig
 from egodata.video import VideoScan
 
@@ -37,12 +40,17 @@ def read_recording(ref: RecordingRef, config: LeRobotConfig) -> Drafts:
     stamps = frame_times_ns(np.arange(total), fps)
     cameras = {name: match(footage, stamps) for name, footage in sorted(scans.items())}
     check_match(cameras[reference], fps, config, notes)
-    arrays, features = _joints(table, ref, config, notes, total=total)
+    if config.human is None:
+        arrays, features = joint_arrays(table, ref, config, total=total, notes=notes)
+    else:
+        arrays, features = human_arrays(table, config.human, stamps_ns=stamps, share=config.missing_hand_share, notes=notes)
     arrays[TIMESTAMPS], features[TIMESTAMPS] = stamps, timestamps_spec()
     for name, camera in cameras.items():
         if name != reference:
             _aligned_camera(camera, fps, arrays, features)
     meta = _meta(ref, table, notes, total=total, fps=fps, reference=reference, features=features)
+    if config.human is not None:
+        meta = replace(meta, embodiment=canonical_embodiment(config.human.embodiment, notes), hand_frame_convention=CONVENTION)
     videos = {
         name: VideoSource(
             camera.footage.path,
@@ -150,53 +158,6 @@ def _aligned_camera(camera: Matched, fps: Fraction, arrays: dict[str, NDArray[An
     features[f"{key}_source_row"] = FeatureSpec("int32", (), unit="frame")
     arrays[valid_key(key)] = np.asarray(camera.distance_ns <= float(10**9 / min(fps, camera.footage.scan.fps)), np.bool_)
     features[valid_key(key)] = mask_spec()
-
-
-def _names(feature: dict[str, Any], width: int) -> tuple[str, ...]:
-    names = feature.get("names")
-    while isinstance(names, list) and len(names) == 1 and isinstance(names[0], list):
-        names = names[0]
-    if isinstance(names, dict) and len(names) == 1:
-        names = next(iter(names.values()))
-    if isinstance(names, list) and len(names) == width and all(isinstance(name, str) for name in names):
-        return tuple(names)
-    return tuple(f"joint_{i}" for i in range(width))
-
-
-def _joints(
-    table: pa.Table, ref: RecordingRef, config: LeRobotConfig, notes: Notes, *, total: int
-) -> tuple[dict[str, NDArray[Any]], dict[str, FeatureSpec]]:
-    arrays: dict[str, NDArray[Any]] = {}
-    features: dict[str, FeatureSpec] = {}
-    for column, key in config.features.items():
-        if column not in table.column_names:
-            notes.add("feature-absent", f"{column}: not in the parquet, so the episode has no {key}", stream=column)
-            continue
-        try:
-            values = np.stack([np.asarray(np.atleast_1d(row), np.float64) for row in table[column].to_numpy()[:total]])
-        except (TypeError, ValueError):
-            notes.refuse(
-                "parquet-unusable",
-                f"{column}: expected a list of numbers of one length in every row. Ask for the file again.",
-                stream=column,
-            )
-        joints, error = cast_float32(values)
-        valid: NDArray[np.bool_] = np.asarray(np.isfinite(joints).all(axis=1), np.bool_)
-        joints[~valid] = np.nan
-        if not valid.all():
-            bad = np.flatnonzero(~valid)
-            notes.add(
-                "rows-invalid",
-                f"{column}: {len(bad)} of {total} rows hold NaN or infinity, first row {bad[0]}; masked",
-                stream=key,
-                frames=(int(bad[0]), int(bad[-1]) + 1),
-            )
-        arrays[key], arrays[valid_key(key)] = joints, valid
-        features[key] = FeatureSpec("float32", joints.shape[1:], _names(ref.details["features"].get(column, {}), joints.shape[1]))
-        features[valid_key(key)] = mask_spec()
-        if error:
-            notes.counts.setdefault("cast_error", {})[key] = error
-    return arrays, features
 
 
 def _check_stamps(table: pa.Table, ref: RecordingRef, notes: Notes) -> None:
