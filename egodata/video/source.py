@@ -30,6 +30,8 @@ def open_video(path: Path) -> tuple[Any, Any]:
     """
     name = path.name
     try:
+        if path.exists() and not path.is_file():  # a pipe or a device would block for ever
+            raise VideoError(f"video {name}: not a regular file. Deliver the file itself.")
         if path.stat().st_size == 0:
             raise VideoError(f"video {name}: 0 bytes. Get the file again.")
         container = av.open(str(path), mode="r")
