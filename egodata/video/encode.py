@@ -17,6 +17,7 @@ from egodata.video.ahead import ahead
 from egodata.video.colour import BT709, LIMITED, to_stored
 from egodata.video.settings import EncodeSettings
 from egodata.video.source import displayed_frames
+from egodata.video.undistort import Undistorter
 
 DECODED_FRAMES, QUEUE_FRAMES = 4, 8
 
@@ -86,12 +87,15 @@ def _from_arrays(frames: Iterable[NDArray[np.uint8]]) -> Iterator[av.VideoFrame]
 def _picked(source: VideoSource, rows: NDArray[np.int64], decoded: Iterator[av.VideoFrame]) -> Generator[av.VideoFrame, None, None]:
     """Yield one stored-form frame per row, the same one again where a row repeats."""
     where, reformatter, row, count = source.path.name, VideoReformatter(), 0, 0
+    undistort = None if source.undistort is None else Undistorter(source.undistort, where=where)
     if not rows.size:
         return
     for number, frame in enumerate(decoded):
         count = number + 1
         if rows[row] != number:
             continue
+        if undistort is not None:
+            frame = undistort(frame)
         stored = to_stored(frame, reformatter, size=source.size, where=where)
         while row < len(rows) and rows[row] == number:
             yield stored

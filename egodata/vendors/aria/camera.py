@@ -15,8 +15,8 @@ from egodata.vendors.aria.config import AriaConfig
 from egodata.vendors.aria.vrs import open_vrs, quiet, stream_numbered, tools
 
 RGB = "camera-rgb"
-TURN_CW = np.array([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
-"""Camera axes of an image in those of the same image turned clockwise by 90 degrees: x right was up, y down was right."""
+NATIVE_R_TURNED = np.array([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+"""The camera of an image turned clockwise by 90 degrees, in the camera of the image before: its x is the old -y, its y the old x."""
 
 _OVERSAMPLING = 2
 _LEVEL = 0.8
@@ -63,7 +63,7 @@ def upright_camera(device: Any, *, generation: int, config: AriaConfig) -> Uprig
     turns = quarter_turns(down)
     if turns is None:
         return None
-    native_T_upright = np.linalg.matrix_power(TURN_CW.T, turns)
+    native_T_upright = np.linalg.matrix_power(NATIVE_R_TURNED, turns)
     device_T_native = np.array(native.get_transform_device_camera().to_matrix(), np.float64).reshape(4, 4)
     width, height = (int(side) for side in native.get_image_size())
     upright_width = height if turns % 2 else width
