@@ -120,7 +120,7 @@ def read_hands(path: Path, *, min_confidence: float, notes: Notes) -> Hands:
     points = {}
     for side, score in zip(SIDES, scores, strict=True):
         confidence = np.where(shifted, -1.0, values[score])
-        flat = np.stack([values[name] for name in names[side]], axis=-1).reshape(len(stamps), -1, 3)
+        flat = np.stack([values[name] for name in names[side]], axis=-1).reshape(len(stamps), len(names[side]) // 3, 3)
         landmarks = flat if whole else _wrist_only(flat[:, 0])
         points[side] = hands_from_landmarks(landmarks, confidence, min_confidence=min_confidence)
     _count(path, values, scores, shifted=shifted, notes=notes)
