@@ -14,6 +14,7 @@ from egodata.errors import MissingExtraError, VideoError
 from egodata.geometry.rotation import quat_from_matrix
 from egodata.schema.features import SIDES
 from egodata.vendors.aria.mps import QUAT_TOLERANCE, Hands, Track, hands_from_landmarks
+from egodata.vendors.aria.whole import require_whole
 from egodata.vendors.base import Notes
 from egodata.vendors.extras import require
 from egodata.vendors.human import poses_from_xyz_quat
@@ -64,8 +65,7 @@ def open_vrs(path: Path) -> Any:
         VideoError: The file is empty, cut off, or no VRS.
     """
     provider = tools("data_provider")
-    if path.stat().st_size == 0:
-        raise VideoError(f"recording {path.name}: 0 bytes. Get the file again.")
+    require_whole(path)
     try:
         with quiet():
             opened = provider.create_vrs_data_provider(str(path))

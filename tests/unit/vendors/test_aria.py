@@ -16,6 +16,7 @@ from egodata.vendors import SetAside, VendorOptions, get_vendor
 from egodata.vendors.aria import vrs
 from egodata.vendors.aria.camera import NATIVE_R_TURNED, quarter_turns
 from egodata.vendors.aria.mps import read_hands, to_mano
+from egodata.vendors.aria.whole import require_whole
 from egodata.vendors.base import Notes
 
 from .conftest import codes
@@ -278,6 +279,19 @@ def test_a_broken_vrs_file_is_one_line(mps, data):
     with pytest.raises(VideoError, match=r"recording one\.vrs: (0 bytes|not a readable VRS)") as caught:
         get_vendor("aria").read(ref, OPTIONS)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.realdata
+@pytest.mark.parametrize("share", [0.9999, 0.9, 0.5, 0.01])
+def test_a_cut_recording_is_said_to_be_cut(shared_data: Path, tmp_path, share):
+    """The library alone reads it as a shorter recording."""
+    data = (shared_data / "aria/gen2/aria_gen2_unit_test_sequence_with_bluetooth.vrs").read_bytes()
+    path = tmp_path / "one.vrs"
+    path.write_bytes(data)
+    assert require_whole(path) == 999
+    path.write_bytes(data[: int(len(data) * share)])
+    with pytest.raises(VideoError, match=r"recording one\.vrs: cut off"):
+        require_whole(path)
 
 
 @pytest.mark.realdata
