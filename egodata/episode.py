@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egodata.annotations import Annotations, Span, encode_span
-from egodata.calibration import Calibration, calibration_attributes
+from egodata.calibration import Calibration, CameraCalibration, calibration_attributes
 from egodata.findings import Finding
 from egodata.schema.canonical import jsonable
 from egodata.schema.digests import EpisodeDigests, array_digest, calibration_digest, combined_digest, elements_digest, meta_digest
@@ -223,11 +223,13 @@ class VideoSource:
         path: The file.
         rows: (T,) int64; row t of the episode shows the rows[t]-th displayed frame of the file. Non-decreasing.
         size: (width, height) in pixels to store.
+        undistort: The distorted camera at `size`, where frames are to be undistorted to its `undistorted()`; None stores them as they are.
     """
 
     path: Path
     rows: NDArray[np.int64]
     size: tuple[int, int]
+    undistort: CameraCalibration | None = None
 
     @property
     def frames(self) -> int:

@@ -7,6 +7,7 @@ from egodata.names import nearest
 from egodata.vendors.base import Vendor
 
 VENDORS = {
+    "aria": "egodata.vendors.aria:VENDOR",
     "egodex": "egodata.vendors.egodex:VENDOR",
     "eva": "egodata.vendors.eva:VENDOR",
     "lerobot": "egodata.vendors.lerobot:VENDOR",

@@ -117,7 +117,7 @@ def check_draft(draft: EpisodeDraft) -> None:
         check_feature_key(key)
         if key in listed:
             problems += _array_problems(key, array, meta.features[key], total)
-    if meta.reference_camera not in draft.videos:
+    if meta.reference_camera not in (draft.videos or ("",)):  # an episode of poses alone names none
         problems.append(f"reference camera {meta.reference_camera} is not among the cameras {', '.join(sorted(draft.videos)) or '(none)'}")
     for camera, source in sorted(draft.videos.items()):
         check_feature_key(camera_key(camera))

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from egodata.errors import InputError
 from egodata.names import nearest
-from egodata.testing.world import egodex_delivery, eva_delivery, mecka, scale_delivery
+from egodata.testing.world import aria_delivery, egodex_delivery, eva_delivery, lerobot_delivery, mecka, scale_delivery
 from egodata.testing.world.simulate import SimulatedEpisode
 
 CARRIED, DERIVED, ABSENT = "carried", "derived", "absent"
@@ -83,6 +83,22 @@ WRITERS: dict[str, Writer] = {
         eva_delivery.write_recording,
         _parts("arms, validity, frames", derived="stamps, k"),
         eva_delivery.vendor_config,
+    ),
+    "aria": Writer(
+        aria_delivery.variant,
+        aria_delivery.place,
+        aria_delivery.write_recording,
+        _parts("head, hands, validity, stamps"),
+        clock="device",
+        missing_points=(1,),
+    ),
+    "lerobot": Writer(
+        lerobot_delivery.variant,
+        lerobot_delivery.place,
+        lerobot_delivery.write_recording,
+        _parts("head, hands, validity, task text, frames", derived="stamps"),
+        lerobot_delivery.vendor_config,
+        lerobot_delivery.finish,
     ),
 }
 """By vendor. `hands` are keypoints with the poses computed from them; `arms` are end-effector poses, joints and grippers."""

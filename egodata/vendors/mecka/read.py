@@ -1,6 +1,7 @@
 """Read one Mecka recording into a draft."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -74,9 +75,13 @@ def read_recording(ref: RecordingRef, config: MeckaConfig) -> Drafts:
     calibration = read_calibration(have["intrinsics"], value.get("intrinsics"), size=size, scan=scan, config=config, notes=notes)
     annotations = read_annotations(have["annotations"], clock, config=config, notes=notes)
     total = len(clock.stamps_ns)
-    videos = {config.camera: VideoSource(files["video"], np.arange(total, dtype=np.int64), size)}
+    video = VideoSource(files["video"], np.arange(total, dtype=np.int64), size)
+    if config.undistort and calibration is not None:
+        distorted = calibration.cameras[config.camera]
+        video = replace(video, undistort=distorted)
+        calibration = replace(calibration, cameras={config.camera: distorted.undistorted()})
     meta = _meta(ref, value, clock, config=config, features=features, notes=notes)
-    return Drafts((EpisodeDraft(meta, arrays, videos, annotations, calibration, tuple(notes.found)),))
+    return Drafts((EpisodeDraft(meta, arrays, {config.camera: video}, annotations, calibration, tuple(notes.found)),))
 
 
 def _report_undelivered(urls: Mapping[str, Any], have: Mapping[str, Path | None], notes: Notes) -> None:
