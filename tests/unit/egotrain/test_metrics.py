@@ -4,7 +4,8 @@ import pytest
 from egodata.geometry.rotation import matrix_from_zyx
 from egodata.sampling import Poses, load_recipe
 from egodata.sampling.transforms import pack_human
-from egotrain.metrics import chunk_metrics, hold_still, phases
+from egotrain.baselines import hold_still
+from egotrain.metrics import chunk_metrics, phases
 
 HUMAN, JOINTS = load_recipe("human_wrist6d"), load_recipe("joints")
 STILL = np.tile([0, 0, 0, 1, 0, 0, 0, 1, 0.0], 2)
