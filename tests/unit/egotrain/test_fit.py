@@ -40,7 +40,7 @@ def test_a_run_leaves_what_it_was_and_what_came_out(done, small_store):
     assert run.result["steps"] == 4
     assert float.fromhex(run.result["train_loss_hex"]) == run.result["train_loss"] == run.train_loss
     assert set(run.validation_loss) == {"seen", "unseen_operator"}
-    assert set(run.result["heads"]["seen"]["scores"]) == {"policy", "hold_still", "mean_action"}
+    assert set(run.result["heads"]["seen"]["scores"]) == {"policy", "hold_still", "mean_action", "nearest_neighbour"}
     assert [row["step"] for row in rows(run.path, "loss") if row["head"] == "train"] == ["1", "2", "3", "4"]
     assert float(rows(run.path, "loss")[3]["value"]) == run.train_loss
     text = "\n".join(said)
@@ -54,7 +54,7 @@ def test_a_checkpoint_is_plain_and_its_link_relative(done):
     assert os.readlink(folder / "last.ckpt") == "step-00000004.ckpt"
     assert sorted(path.name for path in folder.iterdir()) == ["last.ckpt", "step-00000002.ckpt", "step-00000004.ckpt"]
     found = torch.load(folder / "last.ckpt", weights_only=True)
-    assert found["egotrain"]["schema"] == 1
+    assert found["egotrain"]["schema"] == 2
     carried = load_checkpoint(find_checkpoint(folder))
     assert carried.step == 4
     assert carried.config == config
