@@ -50,35 +50,28 @@ class StepReport(Callback):
         self.steps = 0
         self.loss = math.nan
         self._began = self._said = self._logged = 0.0
-        self._logged_step = self._done_step = 0
+        self._logged_step = 0
         self._logged_wait = 0.0
-        self._losses: list[float] = []
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Start the clock."""
         self._began = self._said = self._logged = time.perf_counter()
-        self._logged_step = self._done_step = trainer.global_step
+        self._logged_step = trainer.global_step
         self._logged_wait = self.stream.wait_s
 
     def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, *_: Any) -> None:
-        """Write and say the loss when it is time: the mean over the batches and ranks of the step.
+        """Write and say the loss when it is time: the mean over the ranks.
 
         Raises:
             ConfigError: It is not a number.
         """
-        step, now = trainer.global_step, time.perf_counter()
-        wanted = not (self._done_step + 1) % self.every_steps or self._done_step + 1 == trainer.max_steps
-        if wanted:  # reading a loss waits for the device, so only where it is used
-            self._losses.append(float((outputs["loss"] if isinstance(outputs, dict) else outputs).detach()))
-        if step == self._done_step:
-            return
         self.steps += 1
-        self._done_step = step
+        step, now = trainer.global_step, time.perf_counter()
         self.train_s, self.wait_s = now - self._began, self.stream.wait_s
-        if not wanted:
+        if step % self.every_steps and step != trainer.max_steps:
             return
-        self.loss = mean_over_ranks(sum(self._losses))  # the trainer passes each batch's share of the step's loss on
-        self._losses = []
+        loss = outputs["loss"] if isinstance(outputs, dict) else outputs
+        self.loss = mean_over_ranks(float(loss.detach()))
         if not math.isfinite(self.loss):
             raise ConfigError(f"step {step}: the loss is {self.loss}. Lower optim.learning_rate, or look at metrics.csv.")
         self._write(trainer, pl_module, now)
@@ -100,43 +93,21 @@ class StepReport(Callback):
             self.say(f"step {step}/{trainer.max_steps}: loss {self.loss:.4f}, {speed:.0f} samples/s, {waiting:.0%} waiting for data")
 
 
-class AfterStep(Callback):
-    """Calls what follows optimiser steps, once per step, however many batches make one."""
-
-    def __init__(self) -> None:
-        """Nothing has been done yet."""
-        self._done = -1
-
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Remember where the run begins."""
-        self._done = trainer.global_step
-
-    def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, *_: Any) -> None:
-        """Pass a finished step on."""
-        if trainer.global_step != self._done:
-            self._done = trainer.global_step
-            self.after_step(trainer, self._done)
-
-    def after_step(self, trainer: lightning.Trainer, step: int) -> None:
-        """Do what is due after a step."""
-        raise NotImplementedError
-
-
-class PeriodicEvaluation(AfterStep):
+class PeriodicEvaluation(Callback):
     """Scores the heads every so many steps, but not at the last one: the end of a run does that itself."""
 
     def __init__(self, evaluate: Callable[[int], Scores], *, every_steps: int) -> None:
         """Remember how to evaluate at a step; 0 steps never does."""
-        super().__init__()
         self.evaluate, self.every_steps = evaluate, every_steps
 
-    def after_step(self, trainer: lightning.Trainer, step: int) -> None:
+    def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, *_: Any) -> None:
         """Evaluate when it is time."""
+        step = trainer.global_step
         if self.every_steps and step % self.every_steps == 0 and step != trainer.max_steps:
             self.evaluate(step)
 
 
-class Checkpoints(AfterStep):
+class Checkpoints(Callback):
     """Writes a checkpoint every so many steps, at the end and before it stops; ``last.ckpt`` names the newest.
 
     SIGTERM is answered at the end of the step: with a checkpoint, then `Stopped`. Every rank stops at the same step.
@@ -144,14 +115,12 @@ class Checkpoints(AfterStep):
 
     def __init__(self, folder: Path, *, every_steps: int, keep: int, write: bool) -> None:
         """Remember where, how often, how many to keep (0: all), and whether this rank writes."""
-        super().__init__()
         self.folder, self.every_steps, self.keep, self.write = folder, every_steps, keep, write
         self._asked = False
         self._before: Any = None
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Take SIGTERM over from the trainer, which would drop the steps since the last checkpoint."""
-        super().on_train_start(trainer, pl_module)
         if threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGTERM, self._ask)
 
@@ -168,12 +137,13 @@ class Checkpoints(AfterStep):
         """Give SIGTERM back."""
         self.on_train_end(trainer, pl_module)
 
-    def after_step(self, trainer: lightning.Trainer, step: int) -> None:
+    def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, *_: Any) -> None:
         """Write one when it is time.
 
         Raises:
             Stopped: The run was asked to.
         """
+        step = trainer.global_step
         stop = any_rank(self._asked)
         if stop or step % self.every_steps == 0 or step == trainer.max_steps:
             self._save(trainer, step)

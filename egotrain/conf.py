@@ -80,8 +80,7 @@ class TrainerConfig:
         log_every_steps: Between rows of training loss.
         evaluate_every_steps: Between evaluations; 0 evaluates at the end only.
         checkpoint_every_steps: Between checkpoints; one is always written at the end, and when the run is asked to stop.
-        precision: Of the arithmetic; weights stay float32.
-        accumulate: Batches whose gradients make one optimiser step.
+        precision: ``bf16`` computes in it where that is safe; weights and optimiser stay in 32 bits.
         ddp_bf16: Whether ranks exchange gradients in bfloat16.
         devices: Ranks on this machine, each with its own batch of data.batch_size; started from outside they are counted there.
         keep_checkpoints: How many of the newest to keep; 0 keeps all.
@@ -94,18 +93,17 @@ class TrainerConfig:
     log_every_steps: int
     evaluate_every_steps: int
     checkpoint_every_steps: int
-    precision: Literal["32-true", "bf16-mixed"] = "32-true"
-    accumulate: int = 1
+    precision: Literal["float32", "bf16"] = "float32"
     ddp_bf16: bool = False
     devices: int = 1
     keep_checkpoints: int = 0
     wandb_project: str = ""
 
     def __post_init__(self) -> None:
-        low = min(self.max_steps, self.threads, self.log_every_steps, self.checkpoint_every_steps, self.devices, self.accumulate)
+        low = min(self.max_steps, self.threads, self.log_every_steps, self.checkpoint_every_steps, self.devices)
         if low < 1 or min(self.evaluate_every_steps, self.keep_checkpoints) < 0:
             raise ConfigError(
-                "trainer: expected max_steps, threads, devices, accumulate and the steps between log rows and checkpoints >= 1, "
+                "trainer: expected max_steps, threads, devices and the steps between log rows and checkpoints >= 1, "
                 "evaluate_every_steps and keep_checkpoints >= 0"
             )
 

@@ -184,28 +184,27 @@ def jittered(images_BN3HW: Tensor, *, strength: float, generator: torch.Generato
 class TrainStream:
     """Batches of steps start_step .. max_steps - 1, epoch after epoch; iterating measures how long one waits for data.
 
-    Batch k of the run is batch k modulo the epoch's length, of epoch k over the epoch's length, whatever came before: so a resumed run
-    reads exactly what an unbroken one would have. With several ranks a batch of the run is one batch per rank, side by side in the
-    epoch's order (see `rank_loader`).
+    Batch s is batch s modulo the epoch's length, of epoch s over the epoch's length, whatever came before: so a resumed run
+    reads exactly what an unbroken one would have. Every rank has its own part of batch s (see `rank_loader`).
     """
 
-    def __init__(self, loader: HeadLoader, *, start_step: int, max_steps: int, accumulate: int = 1) -> None:
-        """Wrap a training loader; its epochs are set here. A step takes `accumulate` batches."""
-        self.loader, self.start_step, self.max_steps, self.accumulate = loader, start_step, max_steps, accumulate
+    def __init__(self, loader: HeadLoader, *, start_step: int, max_steps: int) -> None:
+        """Wrap a training loader; its epochs are set here."""
+        self.loader, self.start_step, self.max_steps = loader, start_step, max_steps
         self.wait_s = 0.0
 
     def __len__(self) -> int:
-        return self.max_steps * self.accumulate
+        return self.max_steps
 
     def __iter__(self) -> Iterator[Batch]:
-        at, end = self.start_step * self.accumulate, self.max_steps * self.accumulate
-        while at < end:
-            epoch, first = divmod(at, self.loader.batches_in_epoch)
+        step = self.start_step
+        while step < self.max_steps:
+            epoch, first = divmod(step, self.loader.batches_in_epoch)
             self.loader.set_epoch(epoch, start_batch=first)
             batches = iter(self.loader)
-            for _ in range(min(len(self.loader), end - at)):
+            for _ in range(min(len(self.loader), self.max_steps - step)):
                 began = time.perf_counter()
                 batch = next(batches)
                 self.wait_s += time.perf_counter() - began
-                at += 1
+                step += 1
                 yield batch

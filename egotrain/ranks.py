@@ -76,8 +76,9 @@ def siblings(world: int, target: Callable[..., None], *arguments: Any) -> Iterat
     Raises:
         ConflictError: One of them ended with an error.
     """
-    before = dict(os.environ)
-    os.environ.update(_address(world))
+    address = _address(world)
+    before = {name: os.environ.get(name) for name in (*address, "RANK", "LOCAL_RANK")}
+    os.environ.update(address)
     context = multiprocessing.get_context("spawn")
     started: list[BaseProcess] = []
     try:
@@ -97,8 +98,10 @@ def siblings(world: int, target: Callable[..., None], *arguments: Any) -> Iterat
             if process.is_alive():
                 process.terminate()
                 process.join(JOIN_S)
-        os.environ.clear()
-        os.environ.update(before)
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def _address(world: int) -> dict[str, str]:

@@ -93,7 +93,7 @@ class Training:
             check_dims(carried.dims, dims, what=f"run {config.run}, checkpoint of step {carried.step}")
         start = 0 if carried is None else carried.step
         loader = rank_loader(data.sources["train"], config.data, ranks=self.ranks)
-        stream = TrainStream(loader, start_step=start, max_steps=config.trainer.max_steps, accumulate=config.trainer.accumulate)
+        stream = TrainStream(loader, start_step=start, max_steps=config.trainer.max_steps)
         found = environment() if self.ranks.first else {}
         if self.ranks.first and carried is None:
             describe_run(self.folder, config, manifest=self.manifest, stats=data.stats, environment=found, changes=code_changes())
@@ -139,7 +139,7 @@ class _Steps:
 
     def _take(self, metrics: MetricsLog | None) -> tuple[StepReport, dict[str, HeadScores]]:
         config, trainer_config, training = self.training.config, self.training.config.trainer, self.training
-        samples = config.data.batch_size * training.ranks.world * trainer_config.accumulate
+        samples = config.data.batch_size * training.ranks.world
         report = StepReport(
             metrics, self.stream, every_steps=trainer_config.log_every_steps, samples_per_step=samples, say=self.training.say
         )
@@ -180,7 +180,7 @@ class _Steps:
 
     def _finish(self, report: StepReport, scores: dict[str, HeadScores], *, loss: float) -> RunResult:
         training, config = self.training, self.training.config
-        samples = report.steps * config.data.batch_size * training.ranks.world * config.trainer.accumulate
+        samples = report.steps * config.data.batch_size * training.ranks.world
         result: dict[str, Any] = {
             "schema": RESULT_SCHEMA,
             "run": config.run,

@@ -16,6 +16,7 @@ from egodata.reports.prediction import ChunkPath, JointChunk, draw_prediction, p
 from egodata.reports.tracks import Tracks, load_tracks, pick_camera
 from egodata.sampling import HeadSource, Recipe, Sample, actions_to_poses, pin_clips
 from egodata.schema.features import HEAD_POSE
+from egodata.stats import NormStats
 from egodata.torch import make_loader
 from egodata.video.write import write_mp4
 from egotrain.data import RunData
@@ -57,11 +58,11 @@ def check_pins(data: RunData, pins: Mapping[str, Sequence[str]]) -> None:
             pin_clips(data.sources[head], ids)
 
 
-def predict_clip(module: TrainModule, source: HeadSource, indices: NDArray[np.int64], *, data: RunData, batch_size: int) -> Predicted:
+def predict_clip(module: TrainModule, source: HeadSource, indices: NDArray[np.int64], *, stats: NormStats, batch_size: int) -> Predicted:
     """Predict at samples of a head, deterministically."""
     training = module.training
     module.eval()
-    inverse = data.stats.normalisers(module.data.normalisation)["action"].inverse
+    inverse = stats.normalisers(module.data.normalisation)["action"].inverse
     chunks, at = [], 0
     with torch.inference_mode():
         for batch in make_loader(source, batch_size=batch_size, indices=indices):
@@ -89,7 +90,7 @@ def head_videos(
     written = []
     source = data.sources[head]
     for clip in pin_clips(source, pins):
-        found = predict_clip(module, source, clip.indices, data=data, batch_size=batch_size)
+        found = predict_clip(module, source, clip.indices, stats=data.stats, batch_size=batch_size)
         path = out / head.replace(":", "/") / f"{clip.episode_id}.mp4"
         reader = source.reader(source.index.locate(clip.indices[:1])[0].item())
         write_video(reader, path, recipe=data.recipe, predicted=found, progress=progress)
