@@ -39,7 +39,10 @@ def make_stores(folder: Path, options: WorldOptions) -> dict[str, Path]:
 
 def table(found: dict[str, TrainingParity]) -> list[str]:
     """Return a Markdown table: every metric on zarr, and its relative difference on each copy."""
-    lines = ["| metric | zarr | " + " | ".join(f"Lance {name}, relative difference" for name in found) + " |", "|---|---|" + "---|" * len(found)]
+    lines = [
+        "| metric | zarr | " + " | ".join(f"Lance {name}, relative difference" for name in found) + " |",
+        "|---|---|" + "---|" * len(found),
+    ]
     first = next(iter(found.values()))
     by_name = {name: {gap.name: gap for gap in one.gaps} for name, one in found.items()}
     for gap in first.metrics():
@@ -61,7 +64,14 @@ def main() -> None:
     found = {}
     for video, store in stores.items():
         began = time.process_time()
-        words = ["experiment=synthetic", f"store={store}", "dataset=synthetic@v1", "run=parity", f"trainer.max_steps={options.steps}", *options.words]
+        words = [
+            "experiment=synthetic",
+            f"store={store}",
+            "dataset=synthetic@v1",
+            "run=parity",
+            f"trainer.max_steps={options.steps}",
+            *options.words,
+        ]
         found[video] = training_parity(
             compose_fit(words), tolerance=0.0 if video == "copy" else 10.0, say=lambda line: print(line, file=sys.stderr)
         )
@@ -69,8 +79,8 @@ def main() -> None:
         losses = [gap for gap in one.gaps if gap.name.startswith("loss at step")]
         equal = sum(gap.relative == 0 for gap in losses)
         print(
-            f"{video}: {equal} of {len(losses)} losses equal to the last bit, {one.samples[1]} of {one.samples[0]} samples differ, weights "
-            f"{'equal' if one.weights_equal else 'differ'}, {sum(gap.relative == 0 for gap in one.metrics())} of {len(one.metrics())} metrics "
+            f"{video}: {equal} of {len(losses)} losses equal to the last bit, {one.samples[1]} of {one.samples[0]} samples differ, "
+            f"weights {'equal' if one.weights_equal else 'differ'}, {sum(gap.relative == 0 for gap in one.metrics())} of {len(one.metrics())} metrics "
             f"equal; {time.process_time() - began:.0f} CPU seconds for two runs"
         )
     machine = environment()

@@ -120,7 +120,7 @@ def load_checkpoint(path: Path) -> Carried:
     except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError, UnpicklingError) as error:
         raise InputError(f"checkpoint {path.name}: cannot be read ({type(error).__name__}: {str(error)[:120]}). Choose another.") from error
     if schema not in READABLE:
-        raise InputError(f"checkpoint {path.name}: schema {schema}, this egotrain reads up to {CHECKPOINT_SCHEMA}. Use the one that wrote it.")
+        raise InputError(f"checkpoint {path.name}: schema {schema}, this egotrain reads up to {CHECKPOINT_SCHEMA}. Use its writer.")
     revision = str(values.get("revision", ""))
     try:
         return Carried(

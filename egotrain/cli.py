@@ -139,8 +139,12 @@ def compare(runs: tuple[Path, ...], out: Path | None) -> None:
 
 
 @cli.command(context_settings=PLAIN)
-@click.option("--tolerance", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Largest relative difference; 0: equal bits.")
-@click.option("--samples", type=click.IntRange(min=1), default=64, show_default=True, help="First training samples to compare byte by byte.")
+@click.option(
+    "--tolerance", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Largest relative difference; 0: equal bits."
+)
+@click.option(
+    "--samples", type=click.IntRange(min=1), default=64, show_default=True, help="First training samples to compare byte by byte."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.argument("overrides", nargs=-1, metavar="KEY=VALUE...")
 @click.pass_context

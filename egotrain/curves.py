@@ -49,9 +49,11 @@ def line_plot(title: str, series: Mapping[str, Series], *, log: bool = False) ->
         if len(points) > 1:
             parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.6"/>')
         else:
-            x, y = path.split(",")
-            parts.append(f'<circle cx="{x}" cy="{y}" r="3" fill="{colour}"/>')
-        parts.append(f'<text x="{WIDTH - RIGHT}" y="{TOP + 13 * (number + 1)}" text-anchor="end" style="fill:{colour}">{escape(name)}</text>')
+            across, down = path.split(",")
+            parts.append(f'<circle cx="{across}" cy="{down}" r="3" fill="{colour}"/>')
+        parts.append(
+            f'<text x="{WIDTH - RIGHT}" y="{TOP + 13 * (number + 1)}" text-anchor="end" style="fill:{colour}">{escape(name)}</text>'
+        )
     return _document(parts)
 
 
@@ -60,7 +62,10 @@ def bar_plot(title: str, groups: Mapping[str, Mapping[str, float]]) -> str:
     names = list(dict.fromkeys(name for found in groups.values() for name in found))
     finite = [value for found in groups.values() for value in found.values() if math.isfinite(value)]
     top = max(finite, default=0.0) or 1.0
-    parts = [f'<text x="{LEFT}" y="15" class="ink">{escape(title)}</text>', f'<text x="{LEFT - 6}" y="{TOP + 10}" text-anchor="end">{top:.3g}</text>']
+    parts = [
+        f'<text x="{LEFT}" y="15" class="ink">{escape(title)}</text>',
+        f'<text x="{LEFT - 6}" y="{TOP + 10}" text-anchor="end">{top:.3g}</text>',
+    ]
     room = (WIDTH - LEFT - RIGHT) / max(1, len(groups))
     each = 0.8 * room / max(1, len(names))
     for at, (group, found) in enumerate(groups.items()):
@@ -70,11 +75,14 @@ def bar_plot(title: str, groups: Mapping[str, Mapping[str, float]]) -> str:
                 tall = value / top * (HEIGHT - TOP - BOTTOM)
                 x = LEFT + at * room + number * each
                 colour = COLOURS[number % len(COLOURS)]
-                parts.append(f'<rect x="{x:.1f}" y="{HEIGHT - BOTTOM - tall:.1f}" width="{max(1.0, each - 2):.1f}" height="{tall:.1f}" fill="{colour}"/>')
+                place = f'x="{x:.1f}" y="{HEIGHT - BOTTOM - tall:.1f}" width="{max(1.0, each - 2):.1f}" height="{tall:.1f}"'
+                parts.append(f'<rect {place} fill="{colour}"/>')
         parts.append(f'<text x="{LEFT + at * room:.1f}" y="{HEIGHT - 8}">{escape(group)}</text>')
     for number, name in enumerate(names):
         colour = COLOURS[number % len(COLOURS)]
-        parts.append(f'<text x="{WIDTH - RIGHT}" y="{TOP + 13 * (number + 1)}" text-anchor="end" style="fill:{colour}">{escape(name)}</text>')
+        parts.append(
+            f'<text x="{WIDTH - RIGHT}" y="{TOP + 13 * (number + 1)}" text-anchor="end" style="fill:{colour}">{escape(name)}</text>'
+        )
     return _document(parts)
 
 
@@ -86,4 +94,5 @@ def _document(parts: Sequence[str]) -> str:
     style = "text{font:11px system-ui,sans-serif;fill:#5d6875}.ink{font-size:13px;fill:#1d2530;font-weight:600}"
     body = "\n".join(parts)
     size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}><style>{style}</style>\n<rect width="100%" height="100%" fill="#fff"/>\n{body}\n</svg>\n'
+    back = '<rect width="100%" height="100%" fill="#fff"/>'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}><style>{style}</style>\n{back}\n{body}\n</svg>\n'

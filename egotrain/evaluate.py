@@ -84,7 +84,8 @@ def opened(run: Path, config: EvaluateConfig, *, say: Say = quiet) -> Iterator[O
     try:
         pins = {head: pins_of(paths, data.manifest, head, config=fit_config.evaluation) for head in fit_config.evaluation.heads}
         check_pins(data, pins)
-        say(f"run {folder.name}: step {carried.step} ({path.name}) on {data.manifest.ref}, {fit_config.format}, heads {', '.join(data.sources)}")
+        heads = ", ".join(data.sources)
+        say(f"run {folder.name}: step {carried.step} ({path.name}) on {data.manifest.ref}, {fit_config.format}, heads {heads}")
         with fixed_numerics(fit_config.trainer.threads):
             yield Opened(folder, fit_config, carried, data, restore(carried, data, config=fit_config), pins)
     finally:

@@ -55,7 +55,7 @@ class Exported(nn.Module):
         found = carried.stats.normalisers(carried.config.data.normalisation)
         for part in ("action", "proprio"):
             for name in ("offset", "gain", "back", "shift"):
-                self.register_buffer(f"{part}_{name}", torch.from_numpy(np.array(getattr(found[part], name), np.float64)), persistent=True)
+                self.register_buffer(f"{part}_{name}", torch.from_numpy(np.array(getattr(found[part], name), np.float64)))
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """Predict; inputs in the order of `input_names`.
@@ -63,13 +63,13 @@ class Exported(nn.Module):
         Images are (1, N, H, W, 3) uint8, proprio (1, K, P) float32, proprio_mask (1, K) bool, arm_valid (1, K, A) bool,
         fps (1,) float32, noise (1, S, D) float32. Returns (1, S, D) float32, not normalised.
         """
-        cameras = self.dims.cameras
+        cameras, buffers = self.dims.cameras, dict(self.named_buffers())
         images, (proprio, proprio_mask, arm_valid, fps, noise) = inputs[: len(cameras)], inputs[len(cameras) :]
         size = (self.dims.image_height, self.dims.image_width)
         seen = {camera: images_to_device(image, device=noise.device, size=size) for camera, image in zip(cameras, images, strict=True)}
         each = proprio.shape[-1] // arm_valid.shape[-1]
         valid = arm_valid.repeat_interleave(each, dim=-1)
-        scaled = (proprio.double() - self.proprio_offset) * self.proprio_gain + self.proprio_shift
+        scaled = (proprio.double() - buffers["proprio_offset"]) * buffers["proprio_gain"] + buffers["proprio_shift"]
         observation = Observation(
             images=seen,
             image_mask={camera: torch.ones(1, self.dims.images, dtype=torch.bool, device=noise.device) for camera in cameras},
@@ -80,7 +80,7 @@ class Exported(nn.Module):
             fps_B=fps,
         )
         chunk = self.policy.predict(observation, noise_BSD=noise)
-        return ((chunk.double() - self.action_shift) * self.action_back + self.action_offset).float()
+        return ((chunk.double() - buffers["action_shift"]) * buffers["action_back"] + buffers["action_offset"]).float()
 
 
 def input_names(cameras: Sequence[str]) -> list[str]:
@@ -111,7 +111,7 @@ def export(checkpoint: Path, out: Path, *, prompt: str = "", image_size: tuple[i
         expected = module(*inputs)
         try:
             program = torch.export.export(module, inputs)
-        except Exception as error:  # noqa: BLE001  whatever a policy's code makes the exporter fail with, it is the policy that cannot be exported
+        except Exception as error:  # whatever a policy's code makes the exporter fail with
             text = " ".join(str(error).split())[:200]
             raise ConfigError(f"export of policy {carried.config.policy.name}: not exportable ({type(error).__name__}: {text})") from error
         got = program.module()(*inputs)
@@ -121,7 +121,8 @@ def export(checkpoint: Path, out: Path, *, prompt: str = "", image_size: tuple[i
     out.mkdir(parents=True)
     torch.export.save(program, out / PROGRAM)
     names = input_names(carried.dims.cameras)
-    np.savez_compressed(out / EXAMPLE, **{name: x.numpy() for name, x in zip(names, inputs, strict=True)}, actions=expected.numpy())
+    arrays = {name: x.numpy() for name, x in zip(names, inputs, strict=True)}
+    np.savez_compressed(out / EXAMPLE, **arrays, actions=expected.numpy())  # type: ignore[arg-type]
     write_atomic(out / "README.md", README.format(torch=torch.__version__.partition("+")[0]).encode())
     write_atomic(out / ABOUT, json.dumps(_about(carried, names, inputs, prompt=prompt), indent=1, sort_keys=True).encode() + b"\n")
     return out
@@ -130,9 +131,7 @@ def export(checkpoint: Path, out: Path, *, prompt: str = "", image_size: tuple[i
 def _example_inputs(carried: Carried, image_size: tuple[int, int]) -> tuple[Tensor, ...]:
     """Draw inputs of the right shapes; numbers around what the statistics say is usual."""
     dims, source = carried.dims, torch.Generator().manual_seed(0)
-    images = [
-        torch.randint(0, 256, (1, dims.images, *image_size, 3), generator=source, dtype=torch.uint8) for _ in dims.cameras
-    ]
+    images = [torch.randint(0, 256, (1, dims.images, *image_size, 3), generator=source, dtype=torch.uint8) for _ in dims.cameras]
     mean = np.nan_to_num(np.asarray(carried.stats.features["proprio"].fields["median"], np.float32))
     proprio = torch.from_numpy(np.broadcast_to(mean, (1, dims.proprio_history, dims.proprio_dim)).copy())
     noise = torch.randn(1, dims.action_steps, dims.action_dim, generator=source)
@@ -152,7 +151,9 @@ def _about(carried: Carried, names: Sequence[str], inputs: Sequence[Tensor], *, 
         "torch": torch.__version__,
         "prompt": prompt,
         "inputs": list(names),
-        "shapes": {name: {"shape": list(x.shape), "dtype": str(x.dtype).removeprefix("torch.")} for name, x in zip(names, inputs, strict=True)},
+        "shapes": {
+            name: {"shape": list(x.shape), "dtype": str(x.dtype).removeprefix("torch.")} for name, x in zip(names, inputs, strict=True)
+        },
         "output": {"shape": [1, dims.action_steps, dims.action_dim], "dtype": "float32", "unit": "as the recipe says"},
         "channels": {"action": list(carried.stats.features["action"].names), "proprio": list(carried.stats.features["proprio"].names)},
         "recipe": carried.recipe.to_json(),

@@ -55,8 +55,10 @@ class MetricsLog:
 
 def _wandb_run(folder: Path, config: FitConfig) -> Any:
     try:
-        import wandb
+        import wandb  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
         project = config.trainer.wandb_project
-        raise ConfigError(f"trainer.wandb_project {project!r}: wandb is not installed. pip install 'egodata[wandb]', or leave it empty.") from error
+        raise ConfigError(
+            f"trainer.wandb_project {project!r}: wandb is not installed. pip install 'egodata[wandb]', or leave it empty."
+        ) from error
     return wandb.init(project=config.trainer.wandb_project, name=config.run, id=config.run, dir=str(folder), resume="allow")

@@ -83,9 +83,13 @@ def code_changes() -> str:
 def _git(*words: str) -> str | None:
     """Ask git about the checkout that this file is in; None where it is in none."""
     command = ["git", "-C", str(Path(__file__).parent)]
-    options: dict[str, Any] = {"capture_output": True, "text": True, "check": True, "timeout": GIT_TIMEOUT_S, "errors": "replace"}
+
+    def run(*more: str) -> str:
+        done = subprocess.run([*command, *more], capture_output=True, text=True, check=True, timeout=GIT_TIMEOUT_S, errors="replace")
+        return done.stdout.rstrip("\n")
+
     try:
-        subprocess.run([*command, "ls-files", "--error-unmatch", Path(__file__).name], **options)
-        return str(subprocess.run([*command, *words], **options).stdout).rstrip("\n")
+        run("ls-files", "--error-unmatch", Path(__file__).name)
+        return run(*words)
     except (OSError, subprocess.SubprocessError):
         return None

@@ -19,11 +19,11 @@ from egodata.sampling import HeadSource, epoch_order, load_recipe, sample_digest
 from egodata.schema.layout import StorePaths, open_root, require_writable
 from egotrain.build import Say, quiet
 from egotrain.checkpoint import find_checkpoint, load_checkpoint
-from egotrain.conf import FitConfig
+from egotrain.conf import FitConfig, Format
 from egotrain.runs import METRICS, MetricsFile, RunResult
 from egotrain.training import CHECKPOINTS, Training
 
-FORMATS = ("zarr", "lance")
+FORMATS: tuple[Format, ...] = ("zarr", "lance")
 LEVEL = "training"
 
 
@@ -194,7 +194,9 @@ def _findings(gaps: Iterable[Gap], differing: list[int], weights: Mapping[str, s
         out.append(_finding("weights", "the weights after the last step differ"))
     for gap in gaps:
         if gap.relative > tolerance:
-            text = f"{gap.name} is {gap.zarr!r} on zarr and {gap.lance!r} on lance, {gap.relative:.3g} apart, expected {tolerance:g} at most"
+            text = (
+                f"{gap.name} is {gap.zarr!r} on zarr and {gap.lance!r} on lance, {gap.relative:.3g} apart, expected {tolerance:g} at most"
+            )
             out.append(_finding(gap.name, text))
     return out
 

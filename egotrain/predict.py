@@ -135,7 +135,7 @@ def write_predictions(path: Path, prediction: EpisodePrediction) -> None:
     if path.suffix != ".npz":
         raise InputError(f"{path}: expected a name ending in .npz. Choose one.")
     buffer = BytesIO()
-    np.savez_compressed(buffer, **prediction.arrays())
+    np.savez_compressed(buffer, **prediction.arrays())  # type: ignore[arg-type]
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, buffer.getvalue())
 

@@ -33,7 +33,9 @@ def _same(row: Sequence[str], other: Sequence[str]) -> bool:
 def operator_rows(heads: Mapping[str, Mapping[str, Any]]) -> tuple[Sequence[str], list[list[str]]]:
     """Return column names and rows of the main metrics of every operator, from `HeadScores.to_json`."""
     parts = {
-        f"{head} / {name} ({found['frames']} frames)": found["scores"] for head, scores in heads.items() for name, found in scores["operators"].items()
+        f"{head} / {name} ({found['frames']} frames)": found["scores"]
+        for head, scores in heads.items()
+        for name, found in scores["operators"].items()
     }
     columns, rows = result_rows(parts)
     return ["head / operator", *columns[1:]], [row for row in rows if row[1].endswith(HEADLINE)]
@@ -42,7 +44,9 @@ def operator_rows(heads: Mapping[str, Mapping[str, Any]]) -> tuple[Sequence[str]
 def run_report(done: RunResult) -> dict[str, Any]:
     """Return what a finished run tells whoever launched it: what it was made from, what came out, and where it lies."""
     result = done.result
-    told: dict[str, Any] = {name: result[name] for name in ("run", "dataset", "dataset_digest", "format", "recipe", "seed", "steps", "stats_key")}
+    told: dict[str, Any] = {
+        name: result[name] for name in ("run", "dataset", "dataset_digest", "format", "recipe", "seed", "steps", "stats_key")
+    }
     told.update(train_loss=done.train_loss, checkpoint=str(done.path / "checkpoints" / result["checkpoint"]), folder=str(done.path))
     for head, found in result["heads"].items():
         told[f"{head}/loss"] = found["loss"]

@@ -43,7 +43,7 @@ def make_trainer(config: FitConfig, callbacks: list[Any], *, ranks: Ranks) -> li
 
 
 def _strategy(config: FitConfig) -> DDPStrategy:
-    """Average gradients over ranks; a learned null is used only in steps that drop its condition, hence unused parameters are looked for."""
+    """Average gradients over ranks. A learned null is used only where its condition is dropped, so unused parameters are looked for."""
     hook = None
     if config.trainer.ddp_bf16:
         from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook

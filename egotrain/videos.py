@@ -127,7 +127,9 @@ def overlay_frames(reader: EpisodeReader, *, recipe: Recipe, predicted: Predicte
         frames = range(first, min(first + _BATCH_FRAMES, total))
         for frame, picture in zip(frames, reader.frames(camera, frames), strict=True):
             canvas = enlarged(picture, WIDTH_PX)
-            header = f"{reader.meta.episode_id} | {frame}/{total} | {tracks.seconds[frame]:.2f} s | {reader.meta.operator or 'operator unknown'}"
+            header = (
+                f"{reader.meta.episode_id} | {frame}/{total} | {tracks.seconds[frame]:.2f} s | {reader.meta.operator or 'operator unknown'}"
+            )
             if frame not in at:
                 lines = ["no hand is valid at this frame: nothing is predicted"]
                 yield draw_prediction(canvas, tracks, frame=frame, paths={}, joints=None, header=header, lines=lines)
@@ -156,7 +158,7 @@ def _drawn(
         return draw_prediction(canvas, tracks, frame=sample.frame, paths={}, joints=joints, header=header, lines=lines)
     frame_pose = None if world_T_head is None or _common_frame(recipe) == "world" else world_T_head[sample.frame]
     there, true = (actions_to_poses(chunk, recipe, reference=sample.reference).positions for chunk in (action, sample.action))
-    arms = sample.action_mask.reshape(len(action), len(recipe.arms), -1).all(-1)
+    arms = np.asarray(sample.action_mask.reshape(len(action), len(recipe.arms), -1).all(-1))
     paths = {}
     for arm, side in enumerate(recipe.arms):
         if sample.arm_valid[-1, arm]:

@@ -82,7 +82,9 @@ def draw_prediction(
     for side, track in tracks.hands.items():
         if track.poses is not None:
             start = max(0, frame - round(PAST_S / max(1e-6, _step_s(tracks))))
-            draw_curve(picture, tracks.pixels(track.poses[start : frame + 1, :3, 3], frame=frame, size=size), colour=_PAST, width_px=2 * unit)
+            draw_curve(
+                picture, tracks.pixels(track.poses[start : frame + 1, :3, 3], frame=frame, size=size), colour=_PAST, width_px=2 * unit
+            )
         if side in paths:
             truth, predicted = (tracks.pixels(path, frame=frame, size=size) for path in (paths[side].truth_m, paths[side].predicted_m))
             draw_curve(picture, truth, colour=DARK, width_px=4.4 * unit)
@@ -129,7 +131,10 @@ def _draw_joints(picture: Image, joints: JointChunk, *, unit: float) -> None:
         known = joints.truth[:, joint][np.isfinite(joints.truth[:, joint])]
         low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
         colour = _JOINTS[joint % len(_JOINTS)]
-        rows = [bottom - (0.15 + 0.7 * (part[:, joint] - low) / max(high - low, 1e-3)) * (bottom - top) for part in (joints.truth, joints.predicted)]
+        rows = [
+            bottom - (0.15 + 0.7 * (part[:, joint] - low) / max(high - low, 1e-3)) * (bottom - top)
+            for part in (joints.truth, joints.predicted)
+        ]
         draw_curve(picture, np.stack([x, rows[0]], -1), colour=colour, width_px=1.2 * unit)
         inside = np.where((rows[1] > top) & (rows[1] < bottom), rows[1], np.nan)
         for at in range(0, len(x), max(1, len(x) // 20)):
@@ -157,7 +162,9 @@ def _legend(picture: Image, *, at: float, letters: float, hands: bool) -> None:
     x = letters
     for word, colours in words if hands else [("truth: lines, prediction: dots, over the chunk", [])]:
         for colour in colours:
-            draw_line(picture, np.array([[x, at - 0.35 * letters], [x + 1.4 * letters, at - 0.35 * letters]]), colour=colour, width_px=letters / 4)
+            draw_line(
+                picture, np.array([[x, at - 0.35 * letters], [x + 1.4 * letters, at - 0.35 * letters]]), colour=colour, width_px=letters / 4
+            )
             x += 1.6 * letters
         draw_text(picture, word, at=(x + 0.3 * letters, at), height_px=letters, colour=_MUTED)
         x += (len(word) * 0.85 + 2) * letters

@@ -132,4 +132,3 @@ def test_the_nearest_neighbour_is_of_another_episode():
     assert found[:, 0, 0].tolist() == [1.0, 0.0, 1.0]
     alone = Neighbours(pool.keys[:1], actions[:1], pool.episodes[:1])
     assert alone.copied([Sample("a", 0.0)], Stats(), mode="quantile") is None
-

@@ -56,7 +56,10 @@ def test_a_checkpoint_of_the_first_schema_loads(checkpoint, done):
     ("how", "said"),
     [
         (lambda values: values.update(schema=99), "schema 99, this egotrain reads up to 2"),
-        (lambda values: values["config"]["policy"].update(gone=1), r"schema 2, written by revision \w{12}, says what this egotrain no longer"),
+        (
+            lambda values: values["config"]["policy"].update(gone=1),
+            r"schema 2, written by revision \w{12}, says what this egotrain no longer",
+        ),
         (lambda values: (older(values), values["config"].pop("optim")), "schema 1, written by an older revision, says what"),
         (lambda values: values["dims"].pop("arms"), "says what this egotrain no longer knows"),
     ],
@@ -89,7 +92,9 @@ def test_metrics_are_in_tensorboard_too(done):
 
     board = EventAccumulator(str(done[1].path / "tensorboard"))
     board.Reload()
-    assert {"train/policy/loss", "seen/policy/head.xyz_mse_m2", "unseen_operator/nearest_neighbour/head.dtw_m"} <= set(board.Tags()["scalars"])
+    assert {"train/policy/loss", "seen/policy/head.xyz_mse_m2", "unseen_operator/nearest_neighbour/head.dtw_m"} <= set(
+        board.Tags()["scalars"]
+    )
     assert board.Scalars("train/policy/loss")[-1].step == 4
     assert board.Scalars("train/policy/loss")[-1].value == pytest.approx(done[1].train_loss, rel=1e-6)
 
