@@ -39,7 +39,7 @@ class Carried:
         recipe: What a sample is.
         stats: Statistics that it was trained with; they win over any file.
         dataset: Reference and digest.
-        weights: State of the policy.
+        weights: State of the policy; averaged weights where the run had them.
         revision: Of the code that wrote it; empty where unknown.
     """
 
@@ -130,14 +130,13 @@ def load_checkpoint(path: Path) -> Carried:
             recipe=typed(Recipe, values["recipe"], where=f"checkpoint {path.name}"),
             stats=NormStats.from_json(values["stats"], where=f"checkpoint {path.name}"),
             dataset=values["dataset"],
-            weights={name.removeprefix(_PREFIX): tensor for name, tensor in found["state_dict"].items()},
+            weights={**{name.removeprefix(_PREFIX): tensor for name, tensor in found["state_dict"].items()}, **found.get("ema", {})},
             revision=revision,
         )
     except (ConfigError, KeyError, TypeError) as error:
         by = f"revision {revision[:12]}" if revision else "an older revision"
-        raise InputError(
-            f"checkpoint {path.name}: schema {schema}, written by {by}, says what this egotrain no longer knows ({error}). Use that revision."
-        ) from error
+        why = f"schema {schema}, written by {by}, says what this egotrain no longer knows ({error})"
+        raise InputError(f"checkpoint {path.name}: {why}. Use that revision.") from error
 
 
 def prune(folder: Path, *, keep: int) -> None:

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator
 
 from egodata.config import strict_config
 from egodata.errors import ConfigError
 from egodata.names import nearest
 from egodata.schema.ids import HEADS
-from egotrain.policies.hpt.config import HptConfig
+from egotrain.policies.config import PolicyConfig
 
 Format = Literal["zarr", "lance"]
 
@@ -52,6 +54,9 @@ class OptimConfig:
         schedule: After the rise.
         final_share: Share of the learning rate that a cosine ends at.
         clip_norm: Largest norm of all gradients; 0 does not clip.
+        accumulate: Parts that a batch goes through in, one after the other; each draws its own noise.
+        ema_decay: Of averaged weights, with which the policy is scored; 0 averages nothing.
+        outlier_factor: Times the median of recent norms of gradients from which on one is reported; it is clipped like any other. 0 is off.
     """
 
     learning_rate: float
@@ -61,11 +66,16 @@ class OptimConfig:
     schedule: Literal["constant", "cosine"]
     final_share: float
     clip_norm: float
+    accumulate: int = 1
+    ema_decay: float = 0.0
+    outlier_factor: float = 0.0
 
     def __post_init__(self) -> None:
-        low = min(self.weight_decay, self.warmup_steps, self.clip_norm)
+        low = min(self.weight_decay, self.warmup_steps, self.clip_norm, self.outlier_factor)
         if self.learning_rate <= 0 or low < 0 or not 0 <= self.final_share <= 1:
             raise ConfigError("optim: expected learning_rate > 0, weight_decay, warmup_steps and clip_norm >= 0, and 0 <= final_share <= 1")
+        if self.accumulate < 1 or not 0 <= self.ema_decay < 1:
+            raise ConfigError(f"optim: expected accumulate >= 1 and 0 <= ema_decay < 1, got {self.accumulate} and {self.ema_decay}")
 
 
 @strict_config
@@ -85,6 +95,7 @@ class TrainerConfig:
         devices: Ranks on this machine, each with its own batch of data.batch_size; started from outside they are counted there.
         keep_checkpoints: How many of the newest to keep; 0 keeps all.
         wandb_project: Project that a copy of the metrics goes to, with the extra of that name; empty for none.
+        compile: Whether torch compiles the policy's heavy parts, which takes a minute at the start.
     """
 
     max_steps: int
@@ -98,6 +109,7 @@ class TrainerConfig:
     devices: int = 1
     keep_checkpoints: int = 0
     wandb_project: str = ""
+    compile: bool = False
 
     def __post_init__(self) -> None:
         low = min(self.max_steps, self.threads, self.log_every_steps, self.checkpoint_every_steps, self.devices)
@@ -164,7 +176,7 @@ class FitConfig:
     run: str
     recipe: str
     data: DataConfig
-    policy: HptConfig
+    policy: Annotated[PolicyConfig, Discriminator("name")]
     optim: OptimConfig
     trainer: TrainerConfig
     evaluation: EvaluationConfig

@@ -16,7 +16,7 @@ from egodata.torch import Batch, HeadLoader, images_to_device, make_loader
 from egodata.torch.images import IMAGENET_MEAN, IMAGENET_STD
 from egotrain.conf import DataConfig, EvaluationConfig, FitConfig
 from egotrain.policies.base import Observation
-from egotrain.policies.dims import PolicyDims
+from egotrain.policies.dims import BodyDims, PolicyDims
 from egotrain.ranks import Ranks
 
 
@@ -134,6 +134,7 @@ def policy_dims(source: HeadSource, config: DataConfig) -> PolicyDims:
         images=recipe.image_history.count,
         image_height=config.image_height,
         image_width=config.image_width,
+        bodies=tuple(BodyDims(name, source.layout.action_dim, source.layout.proprio_dim, len(recipe.arms)) for name in recipe.embodiments),
     )
 
 
@@ -165,6 +166,7 @@ def observation(batch: Batch, *, device: torch.device, dims: PolicyDims) -> Obse
         arm_valid_BKA=batch["arm_valid"].to(device),
         prompts=batch["prompt"],
         fps_B=batch["fps"].to(device),
+        embodiments=batch["embodiment"],
     )
 
 

@@ -72,7 +72,7 @@ def evaluate_heads(
     """
     training = module.training
     module.eval()
-    with torch.inference_mode():
+    with torch.inference_mode(), module.scored_weights():
         scores: dict[str, HeadScores] = {
             head: _evaluate_head(module, data, head, config=config, shuffle_images=shuffle_images, progress=progress)
             for head in config.heads

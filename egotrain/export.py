@@ -7,6 +7,7 @@ code, and the folder holds none.
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,7 @@ class Exported(nn.Module):
             arm_valid_BKA=arm_valid,
             prompts=[self.prompt],
             fps_B=fps,
+            embodiments=[self.embodiment],
         )
         chunk = self.policy.predict(observation, noise_BSD=noise)
         return ((chunk.double() - buffers["action_shift"]) * buffers["action_back"] + buffers["action_offset"]).float()
@@ -105,7 +107,8 @@ def export(checkpoint: Path, out: Path, *, prompt: str = "", image_size: tuple[i
     if out.exists():
         raise ConflictError(f"export {out}: exists. Choose another folder.")
     carried = load_checkpoint(checkpoint)
-    module = Exported(restored(carried, config=carried.config).policy, carried, prompt=prompt)
+    config = replace(carried.config, trainer=replace(carried.config.trainer, compile=False))
+    module = Exported(restored(carried, config=config).policy, carried, prompt=prompt)
     inputs = _example_inputs(carried, image_size or (carried.dims.image_height, carried.dims.image_width))
     with torch.inference_mode(False), torch.no_grad():
         expected = module(*inputs)

@@ -30,7 +30,6 @@ def make_trainer(config: FitConfig, callbacks: list[Any], *, ranks: Ranks) -> li
         accelerator=config.trainer.accelerator,
         precision="bf16-mixed" if config.trainer.precision == "bf16" else "32-true",
         deterministic=True,
-        gradient_clip_val=config.optim.clip_norm or None,
         logger=False,
         enable_checkpointing=False,
         enable_model_summary=False,

@@ -1,7 +1,7 @@
 """The work of one run: open the data, build the policy, take the steps, score, write the result."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,13 @@ from egotrain.checkpoint import Carried, carried_values, check_carried, find_che
 from egotrain.conf import FitConfig
 from egotrain.data import RunData, TrainStream, check_dims, open_sources, pins_of, policy_dims, rank_loader
 from egotrain.evaluation import HeadScores, evaluate_heads
+from egotrain.gradients import GradientReport
 from egotrain.loggers import MetricsLog
 from egotrain.module import TrainModule
 from egotrain.numerics import code_changes, environment, fixed_numerics, seeded_dropout
 from egotrain.opening import describe
 from egotrain.policies.dims import PolicyDims
+from egotrain.policies.encoders.architectures import embedded
 from egotrain.policies.registry import build_policy, check_policy
 from egotrain.ranks import Ranks, from_first, require_agreement
 from egotrain.runs import EVALUATIONS, RESULT, RESULT_SCHEMA, VIDEOS, RunResult, describe_run, write_json
@@ -103,11 +105,12 @@ class Training:
     def _module(self, data: RunData, dims: PolicyDims, *, revision: str) -> TrainModule:
         config = self.config
         with seeded_dropout(config.seed, "weights"):
-            policy = build_policy(config.policy, dims)
+            policy = build_policy(config.policy, dims, pretrained=True)
         count = sum(parameter.numel() for parameter in policy.parameters() if parameter.requires_grad)
         self.say(f"policy {config.policy.name}: {count:,} parameters, {config.trainer.threads} threads")
         dataset = {"dataset": self.manifest.ref, "digest": self.manifest.digest}
-        values = carried_values(asdict(config), dims=dims, recipe=data.recipe, stats=data.stats, dataset=dataset, revision=revision)
+        own = asdict(replace(config, policy=embedded(config.policy)))
+        values = carried_values(own, dims=dims, recipe=data.recipe, stats=data.stats, dataset=dataset, revision=revision)
         return TrainModule(policy, dims, config=config, carried=values)
 
 
@@ -150,11 +153,14 @@ class _Steps:
         folder = training.folder / CHECKPOINTS
         folder.mkdir(exist_ok=True)
         keep = trainer_config.keep_checkpoints
-        callbacks = [
+        callbacks: list[Any] = [
             report,
             PeriodicEvaluation(evaluate, every_steps=trainer_config.evaluate_every_steps),
             Checkpoints(folder, every_steps=trainer_config.checkpoint_every_steps, keep=keep, write=training.ranks.first),
         ]
+        if metrics is not None:
+            watched = GradientReport(self.module.watch, metrics, every_steps=trainer_config.log_every_steps, say=training.say)
+            callbacks.insert(1, watched)
         if self.stream.start_step < trainer_config.max_steps:
             with quiet_lightning():
                 start = str(find_checkpoint(folder)) if self.stream.start_step else None

@@ -64,7 +64,7 @@ def predict_clip(module: TrainModule, source: HeadSource, indices: NDArray[np.in
     module.eval()
     inverse = stats.normalisers(module.data.normalisation)["action"].inverse
     chunks, at = [], 0
-    with torch.inference_mode():
+    with torch.inference_mode(), module.scored_weights():
         for batch in make_loader(source, batch_size=batch_size, indices=indices):
             chunks.append(inverse(predict_chunks(module, batch, indices[at : at + len(batch["frame"])])))
             at += len(batch["frame"])

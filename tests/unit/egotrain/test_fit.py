@@ -201,7 +201,7 @@ def test_what_cannot_be_trained_stops_before_it_starts(config, change, error, sa
     ("words", "said"),
     [
         (["policy.steps_per_token=101"], "steps_per_token 101 exceeds the 100 action steps"),
-        (["policy.conv_widths=[8,8,8,8]"], "4 conv stages halve images of 24 pixels to less than 2"),
+        (["policy.images.conv_widths=[8,8,8,8]"], "4 conv stages halve images of 24 pixels to less than 2"),
         (["data.batch_size=4000"], "make no batch of 4000"),
     ],
 )

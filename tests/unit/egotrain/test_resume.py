@@ -76,8 +76,8 @@ def same(store, run, other):
 
 @pytest.fixture(scope="module")
 def unbroken(small_store):
-    train(small_store, "unbroken", "trainer.checkpoint_every_steps=1")
-    return "unbroken"
+    train(small_store, "whole", "trainer.checkpoint_every_steps=1")
+    return "whole"
 
 
 @pytest.mark.slow

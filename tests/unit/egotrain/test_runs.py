@@ -37,7 +37,7 @@ def checkpoint(done, tmp_path):
 def older(values):
     values["schema"] = 1
     del values["revision"]
-    for name in ("devices", "keep_checkpoints", "wandb_project", "precision", "ddp_bf16"):
+    for name in ("devices", "keep_checkpoints", "wandb_project", "precision", "ddp_bf16", "compile"):
         del values["config"]["trainer"][name]
     for name in ("neighbour_samples", "videos", "pins"):
         del values["config"]["evaluation"][name]
