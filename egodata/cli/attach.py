@@ -4,7 +4,9 @@ from pathlib import Path
 
 import click
 
+from egodata.annotations import divided
 from egodata.cli.console import echo, print_table
+from egodata.episode import read_spans
 from egodata.formats.zarr import ZarrStore, attach_annotations, attach_calibration
 from egodata.ingest.loose import loose_annotations, loose_calibration
 from egodata.schema.layout import open_root, require_writable
@@ -21,7 +23,8 @@ def attach(store: Path, episode_id: str, file: Path, *, kind: str, expected: str
     """Attach FILE to EPISODE_ID of STORE as a new version that shares the media; frozen datasets keep the old one.
 
     Annotations: CSV label,start_time,end_time[,role], or JSON {key: [{text, start_idx, end_idx}]}. Keys of the file replace those of the
-    episode. Calibration: JSON as in docs/format.md, or intrinsics w h fl_x fl_y cx cy [k1 k2 p1 p2]; scaled to the stored size.
+    episode; keys that do not start with annotations are structural spans. Calibration: JSON as in docs/format.md, or intrinsics
+    w h fl_x fl_y cx cy [k1 k2 p1 p2]; scaled to the stored size.
     """
     paths = open_root(store)
     require_writable(paths)
@@ -30,8 +33,8 @@ def attach(store: Path, episode_id: str, file: Path, *, kind: str, expected: str
         before = reader.digests.content
         if kind == "annotations":
             found, notes = loose_annotations(file, reader)
-            kept = {} if replace else {key: reader.spans(key) or () for key in reader.annotation_keys}
-            digests = attach_annotations(paths, episode_id, {**kept, **found}, expected=expected or before)
+            texts, structure = divided({**({} if replace else read_spans(reader)), **found})
+            digests = attach_annotations(paths, episode_id, texts, expected=expected or before, structure=structure)
         else:
             digests, notes = attach_calibration(paths, episode_id, loose_calibration(file, reader), expected=expected or before), ()
     finally:

@@ -178,7 +178,9 @@ def _stamped(draft: EpisodeDraft, ref: RecordingRef, job: Job, raw: RawDigests) 
 def _attach(draft: EpisodeDraft, paths: StorePaths) -> EpisodeDigests:
     """Give a published episode the draft's annotations and calibration; equal ones change nothing."""
     episode_id = draft.meta.episode_id
-    digests = attach_annotations(paths, episode_id, draft.annotations, expected=published_content(paths, episode_id))
+    digests = attach_annotations(
+        paths, episode_id, draft.annotations, expected=published_content(paths, episode_id), structure=draft.structure
+    )
     return attach_calibration(paths, episode_id, draft.calibration, expected=digests.content)
 
 

@@ -3,16 +3,17 @@
 from egodata.sampling.evaluation import EvaluationHead, PinClip, evaluation_head, pin_clips
 from egodata.sampling.index import HeadIndex
 from egodata.sampling.order import auto_per_episode, epoch_order, even_stride, sample_digest, stream_digests
-from egodata.sampling.recipe import ActionSpec, ImageHistory, Layout, ProprioSpec, Recipe, bind, load_recipe
+from egodata.sampling.recipe import ActionSpec, ImageHistory, Layout, ProprioSpec, Recipe, SpanSelection, bind, load_recipe
 from egodata.sampling.seeds import derive_seed
 from egodata.sampling.source import HeadSource
 from egodata.sampling.tracks import episode_windows
-from egodata.sampling.transforms import Poses, actions_to_poses
+from egodata.sampling.transforms import ArmParts, Poses, actions_to_parts, actions_to_poses
 from egodata.sampling.types import EpisodeWindows, Normaliser, Part, Sample
 from egodata.sampling.windows import cutoff_ends
 
 __all__ = [
     "ActionSpec",
+    "ArmParts",
     "EpisodeWindows",
     "EvaluationHead",
     "HeadIndex",
@@ -26,6 +27,8 @@ __all__ = [
     "ProprioSpec",
     "Recipe",
     "Sample",
+    "SpanSelection",
+    "actions_to_parts",
     "actions_to_poses",
     "auto_per_episode",
     "bind",

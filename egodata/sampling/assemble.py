@@ -30,7 +30,7 @@ def read_images(reader: EpisodeReader, numbers: Numbers, *, recipe: Recipe, star
     A frame that the camera did not record is black and not in the mask.
     """
     stride = frames_in(recipe.image_history.gap_s, numbers.fps)
-    wanted, real = history_frames(starts, count=recipe.image_history.count, stride=stride)
+    wanted, real = history_frames(starts, count=recipe.image_history.count, stride=stride, before_start=recipe.image_history.before_start)
     distinct, position = np.unique(wanted, return_inverse=True)
     out = {}
     for camera in recipe.cameras:

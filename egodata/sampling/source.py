@@ -17,7 +17,8 @@ from egodata.sampling.cache import USUAL, EpisodeCache, Keep, Numbers
 from egodata.sampling.index import HeadIndex, build_index
 from egodata.sampling.order import AUTO_BUDGET, auto_per_episode, stride_indices
 from egodata.sampling.prompts import frames_with_text
-from egodata.sampling.recipe import Layout, Recipe, bind
+from egodata.sampling.recipe import Layout, Recipe, bind_reader
+from egodata.sampling.selection import UsableFrames, usable_frames
 from egodata.sampling.tracks import windows_of
 from egodata.sampling.types import EpisodeWindows, Normaliser, Part, Sample
 from egodata.sampling.windows import cutoff_ends
@@ -87,7 +88,7 @@ class HeadSource:
         return cls(manifest.head(head), opener, recipe=recipe, normalisers=normalisers, seed=seed, keep=keep)
 
     def _bind_all(self) -> Layout:
-        layouts = [bind(self.recipe, self._cache.reader(episode).meta) for episode in self.episodes]
+        layouts = [bind_reader(self.recipe, self._cache.reader(episode)) for episode in self.episodes]
         if not layouts:
             raise RecipeError(f"recipe {self.recipe.name}: the head has no episodes")
         for episode, layout in zip(self.episodes, layouts, strict=True):
@@ -99,8 +100,9 @@ class HeadSource:
                 )
         return layouts[0]
 
-    def _usable(self, episode: HeadEpisode) -> NDArray[np.bool_]:
-        return np.asarray(self._cache.numbers(episode).tracks.ready.any(1))
+    def _usable(self, episode: HeadEpisode) -> UsableFrames:
+        numbers = self._cache.numbers(episode)
+        return usable_frames(self.recipe, numbers.tracks.ready, spans=numbers.spans)
 
     def __len__(self) -> int:
         return len(self.index)

@@ -68,6 +68,11 @@ def valid_key(feature: str) -> str:
     return f"{feature}_valid"
 
 
+def point_valid_key(keypoints: str) -> str:
+    """Name of the (T, 21) bool mask of the points of a keypoint feature."""
+    return f"{keypoints}_point_valid"
+
+
 def camera_key(camera: str) -> str:
     """Array key of a camera: ``front_1`` -> ``images.front_1``."""
     return f"{IMAGES}{camera}"

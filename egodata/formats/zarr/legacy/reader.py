@@ -149,12 +149,12 @@ class LegacyEpisode:
 
     @property
     def annotation_keys(self) -> tuple[str, ...]:
-        """Keys that are present, empty ones included, sorted."""
+        """Keys of texts that are present, empty ones included, sorted."""
         return tuple(sorted(key for key in self._open() if key.startswith(ANNOTATION_PREFIX)))
 
     @property
-    def other_keys(self) -> tuple[str, ...]:
-        """Keys of texts that are no annotations, such as structural spans, sorted."""
+    def structure_keys(self) -> tuple[str, ...]:
+        """Keys of elements that are neither texts nor images, sorted: structural spans, if they can be read as spans."""
         found = {key for key, array in self._open().items() if array.dtype.kind not in "fiub" and not key.startswith(IMAGES)}
         return tuple(sorted(found - set(self.annotation_keys)))
 
@@ -164,10 +164,11 @@ class LegacyEpisode:
 
     def spans(self, key: str) -> tuple[Span, ...] | None:
         """Return the spans of a key in stored order; None if the key is absent. Empty padding is left out."""
-        if key not in self.annotation_keys:
+        structural = key in self.structure_keys
+        if not structural and key not in self.annotation_keys:
             return None
         try:
-            return tuple(decode_span(data) for data in self.texts(key) if data)
+            return tuple(decode_span(data, text_optional=structural) for data in self.texts(key) if data)
         except SchemaError as error:
             raise CorruptEpisodeError(f"{self._where(key)}: {error}") from error
 
