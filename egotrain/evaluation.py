@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from egodata.progress import Progress, silent
-from egodata.sampling import HeadSource, Sample, epoch_order, evaluation_head
+from egodata.sampling import HeadSource, epoch_order, evaluation_head
 from egodata.sampling.seeds import derive_seed
 from egodata.torch import Batch, make_loader
 from egotrain.baselines import HOLD_STILL, MEAN_ACTION, NEAREST, Neighbours, hold_still
@@ -103,7 +103,7 @@ def _evaluate_head(
         predicted.append(inverse(chunk))
         losses.append(_loss(module, batch, at))
         progress(f"evaluate {head}", at + len(chunk), len(indices))
-    errors = _errors(module, data, source.with_normalisers({}), indices=indices, predicted=np.concatenate(predicted), config=config)
+    errors = _errors(data, source, indices, predicted=np.concatenate(predicted), config=config)
     weight = sum(count for _, count in losses)
     loss = sum(value * count for value, count in losses) / max(1, weight)
     ordinals = source.index.locate(indices)[0]
@@ -138,40 +138,22 @@ def _loss(module: TrainModule, batch: Batch, at: int) -> tuple[float, int]:
 
 
 def _errors(
-    module: TrainModule,
-    data: RunData,
-    plain: HeadSource,
-    *,
-    indices: NDArray[np.int64],
-    predicted: Actions,
-    config: EvaluationConfig,
+    data: RunData, source: HeadSource, indices: NDArray[np.int64], *, predicted: Actions, config: EvaluationConfig
 ) -> dict[str, Errors]:
-    """Return the errors of the policy and of each baseline on samples of a head that does not normalise."""
-    samples = plain.samples(indices.tolist(), with_images=False)
-    truth = np.stack([sample.action for sample in samples])
-    mask = np.stack([sample.action_mask for sample in samples])
-    reference = np.stack([sample.reference for sample in samples])
+    """Return the errors of the policy and of each baseline on samples of a head."""
+    samples = source.with_normalisers({}).samples(indices.tolist(), with_images=False)
+    truth, mask, reference = (np.stack([getattr(sample, name) for sample in samples]) for name in ("action", "action_mask", "reference"))
     acted: dict[str, Actions | None] = {POLICY: predicted}
     if config.baselines:
-        acted.update(_baselines(module, data, samples, neighbours=config.neighbour_samples))
+        proprio = np.stack([sample.proprio[-1] for sample in samples])
+        mean = np.nan_to_num(data.stats.features["action"].fields["mean"])
+        acted[HOLD_STILL] = hold_still(data.recipe, steps=truth.shape[1], reference=reference, proprio=proprio)
+        acted[MEAN_ACTION] = np.broadcast_to(mean, truth.shape)
+        if "train" in data.sources:
+            pool = Neighbours.of(data.sources["train"], samples=config.neighbour_samples)
+            acted[NEAREST] = pool.copied(source.samples(indices.tolist(), with_images=False))
     return {
         who: chunk_errors(chunk, truth, mask=mask, recipe=data.recipe, reference=reference)
         for who, chunk in acted.items()
         if chunk is not None and chunk.shape == truth.shape
     }
-
-
-def _baselines(module: TrainModule, data: RunData, samples: list[Sample], *, neighbours: int) -> dict[str, Actions | None]:
-    mode, reference = module.data.normalisation, np.stack([sample.reference for sample in samples])
-    shape = (len(samples), *samples[0].action.shape)
-    mean = np.nan_to_num(data.stats.features["action"].fields["mean"])
-    proprio = np.stack([sample.proprio[-1] for sample in samples])
-    found: dict[str, Actions | None] = {
-        HOLD_STILL: hold_still(data.recipe, steps=shape[1], reference=reference, proprio=proprio),
-        MEAN_ACTION: np.broadcast_to(mean, shape),
-    }
-    train = data.sources.get("train")
-    if train is not None:
-        pool = Neighbours.of(train, data.stats, mode=mode, samples=neighbours)
-        found[NEAREST] = pool.copied(samples, data.stats, mode=mode)
-    return found

@@ -14,14 +14,14 @@ from egodata.progress import Progress, silent
 from egodata.reports.overlay import enlarged
 from egodata.reports.prediction import ChunkPath, JointChunk, draw_prediction, png_bytes
 from egodata.reports.tracks import Tracks, load_tracks, pick_camera
-from egodata.sampling import HeadSource, Recipe, Sample, actions_to_poses, pin_clips
+from egodata.sampling import ArmParts, HeadSource, Recipe, Sample, actions_to_parts, pin_clips
 from egodata.schema.features import HEAD_POSE
 from egodata.stats import NormStats
 from egodata.torch import make_loader
 from egodata.video.write import write_mp4
 from egotrain.data import RunData
 from egotrain.evaluation import predict_chunks
-from egotrain.metrics import chunk_metrics
+from egotrain.metrics import arm_masks, chunk_metrics, common_frame
 from egotrain.module import TrainModule
 
 WIDTH_PX = 960
@@ -152,25 +152,28 @@ def _drawn(
         action[None], sample.action[None], mask=sample.action_mask[None], recipe=recipe, reference=sample.reference[None]
     )
     lines = [f"prompt: {sample.prompt or '(none)'}", f"error: {_errors_line(scores)}"]
-    if recipe.action.layout == "joints":
+    if recipe.action_layout.of_joints:
         truth = np.where(sample.action_mask, sample.action, np.nan).astype(np.float64)
         joints = JointChunk(truth, action.astype(np.float64))
         return draw_prediction(canvas, tracks, frame=sample.frame, paths={}, joints=joints, header=header, lines=lines)
-    frame_pose = None if world_T_head is None or _common_frame(recipe) == "world" else world_T_head[sample.frame]
-    there, true = (actions_to_poses(chunk, recipe, reference=sample.reference).positions for chunk in (action, sample.action))
-    arms = np.asarray(sample.action_mask.reshape(len(action), len(recipe.arms), -1).all(-1))
+    frame_pose = world_T_head[sample.frame] if world_T_head is not None and common_frame(recipe) == "head" else None
+    there, true = (_positions(actions_to_parts(chunk, recipe, reference=sample.reference)) for chunk in (action, sample.action))
+    known = arm_masks(sample.action_mask, recipe).poses
     paths = {}
     for arm, side in enumerate(recipe.arms):
         if sample.arm_valid[-1, arm]:
-            truth = np.where(arms[:, arm, None], true[:, arm], np.nan)
+            truth = np.where(known[:, arm, None], true[:, arm], np.nan)
             paths[side] = ChunkPath(_in_world(truth, frame_pose), _in_world(there[:, arm], frame_pose))
     return draw_prediction(canvas, tracks, frame=sample.frame, paths=paths, joints=None, header=header, lines=lines)
 
 
-def _common_frame(recipe: Recipe) -> str:
-    """Return the coordinate frame that `actions_to_poses` gives."""
-    frame = recipe.action.coordinate_frame
-    return recipe.proprio.coordinate_frame if frame == "wrist" else frame
+def _positions(parts: ArmParts) -> NDArray[np.float64]:
+    """Return where arms are (S, A, 3): their poses, else the wrist among their keypoints."""
+    if parts.poses is not None:
+        return parts.poses.positions
+    if parts.points is not None:
+        return np.asarray(parts.points[..., 0, :])
+    raise ValueError("arms without poses and keypoints")
 
 
 def _in_world(points: NDArray[np.float64], world_T_head: NDArray[np.float64] | None) -> NDArray[np.float64]:

@@ -116,19 +116,12 @@ def test_the_nearest_neighbour_is_of_another_episode():
     keys = np.array([[0.0], [1.0], [5.0]], np.float32)
     actions = np.arange(3, dtype=np.float32)[:, None, None]
 
-    class Stats:
-        def normalisers(self, mode):
-            return {"proprio": self}
-
-        def forward(self, values, valid):
-            return values
-
     class Sample:
         def __init__(self, episode_id, at):
             self.episode_id, self.proprio, self.arm_valid = episode_id, np.array([[at]], np.float32), np.ones((1, 1), bool)
 
     pool = Neighbours(np.concatenate([keys, np.ones_like(keys)], 1), actions, np.array(["a", "b", "c"]))
-    found = pool.copied([Sample("a", 0.0), Sample("x", 0.1), Sample("c", 4.0)], Stats(), mode="quantile")
+    found = pool.copied([Sample("a", 0.0), Sample("x", 0.1), Sample("c", 4.0)])
     assert found[:, 0, 0].tolist() == [1.0, 0.0, 1.0]
     alone = Neighbours(pool.keys[:1], actions[:1], pool.episodes[:1])
-    assert alone.copied([Sample("a", 0.0)], Stats(), mode="quantile") is None
+    assert alone.copied([Sample("a", 0.0)]) is None
