@@ -77,11 +77,11 @@ def main() -> None:
         )
         one = found[video]
         losses = [gap for gap in one.gaps if gap.name.startswith("loss at step")]
-        equal = sum(gap.relative == 0 for gap in losses)
+        equal = [sum(gap.relative == 0 for gap in gaps) for gaps in (losses, one.metrics())]
         print(
-            f"{video}: {equal} of {len(losses)} losses equal to the last bit, {one.samples[1]} of {one.samples[0]} samples differ, "
-            f"weights {'equal' if one.weights_equal else 'differ'}, {sum(gap.relative == 0 for gap in one.metrics())} of {len(one.metrics())} metrics "
-            f"equal; {time.process_time() - began:.0f} CPU seconds for two runs"
+            f"{video}: {equal[0]} of {len(losses)} losses and {equal[1]} of {len(one.metrics())} metrics equal to the last bit, "
+            f"{one.samples[1]} of {one.samples[0]} samples differ, weights {'equal' if one.weights_equal else 'differ'}; "
+            f"{time.process_time() - began:.0f} CPU seconds for two runs"
         )
     machine = environment()
     print(f"\n{machine['cpu_capability']}, {compose_fit(words).trainer.threads} thread, torch {machine['packages']['torch']}\n")

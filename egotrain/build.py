@@ -56,4 +56,4 @@ def fit(config: FitConfig, *, say: Say = quiet, progress: Progress = silent) -> 
     from egotrain.launch import lead  # torch and the trainer are loaded for runs that are not done yet
 
     with only_one(folder), lease(paths, manifest):
-        return lead(paths, manifest, folder, config, say=say, progress=progress)
+        return lead(paths, manifest, folder=folder, config=config, say=say, progress=progress)

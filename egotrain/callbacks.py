@@ -133,7 +133,7 @@ class Checkpoints(Callback):
             signal.signal(signal.SIGTERM, self._before)
             self._before = None
 
-    def on_exception(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, exception: BaseException) -> None:
+    def on_exception(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, *_: Any) -> None:
         """Give SIGTERM back."""
         self.on_train_end(trainer, pl_module)
 

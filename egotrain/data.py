@@ -60,7 +60,7 @@ def open_sources(
     normalisers = stats.normalisers(config.data.normalisation)
     out: dict[str, HeadSource] = {}
     for head in heads:
-        found, name = head_manifest(paths, manifest, head, format=config.format)
+        found, name = head_manifest(paths, manifest, head=head, format=config.format)
         if name in found.heads:
             out[head] = HeadSource.open(
                 paths, found, head=name, recipe=recipe, format=config.format, normalisers=normalisers, seed=config.seed
@@ -75,7 +75,7 @@ def open_sources(
     return out
 
 
-def head_manifest(paths: StorePaths, manifest: Manifest, head: str, *, format: str | None) -> tuple[Manifest, str]:
+def head_manifest(paths: StorePaths, manifest: Manifest, *, head: str, format: str | None) -> tuple[Manifest, str]:
     """Return the dataset that a head is of, and its name there.
 
     Raises:
@@ -85,10 +85,10 @@ def head_manifest(paths: StorePaths, manifest: Manifest, head: str, *, format: s
     return (load_dataset(paths, dataset, format=format), name) if colon else (manifest, head)
 
 
-def pins_of(paths: StorePaths, manifest: Manifest, head: str, *, config: EvaluationConfig) -> tuple[str, ...]:
+def pins_of(paths: StorePaths, manifest: Manifest, *, head: str, config: EvaluationConfig) -> tuple[str, ...]:
     """Return which episodes of a head are shown: the config's own pins of that head, else the dataset's; `config.videos` at most."""
     own = tuple(pin.rpartition("/")[2] for pin in config.pins if pin.rpartition("/")[0] == head)
-    found, name = head_manifest(paths, manifest, head, format=None)
+    found, name = head_manifest(paths, manifest, head=head, format=None)
     return (own or tuple(found.pins.get(name, ())))[: config.videos]
 
 

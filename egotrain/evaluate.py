@@ -66,7 +66,7 @@ def evaluate(run: Path, config: EvaluateConfig, *, say: Say = quiet, progress: P
         for head, pins in found.pins.items():
             if pins and head in found.data.sources:
                 written = head_videos(
-                    found.module, found.data, head, pins=pins, out=out, batch_size=evaluation.batch_size, progress=progress
+                    found.module, found.data, head=head, pins=pins, out=out, batch_size=evaluation.batch_size, progress=progress
                 )
                 say("\n".join(f"video: {path}" for path in written))
         return scores
@@ -82,7 +82,7 @@ def opened(run: Path, config: EvaluateConfig, *, say: Say = quiet) -> Iterator[O
     paths = open_root(folder.absolute().parents[1])
     data = _open(paths, carried, fit_config)
     try:
-        pins = {head: pins_of(paths, data.manifest, head, config=fit_config.evaluation) for head in fit_config.evaluation.heads}
+        pins = {head: pins_of(paths, data.manifest, head=head, config=fit_config.evaluation) for head in fit_config.evaluation.heads}
         check_pins(data, pins)
         heads = ", ".join(data.sources)
         say(f"run {folder.name}: step {carried.step} ({path.name}) on {data.manifest.ref}, {fit_config.format}, heads {heads}")

@@ -82,7 +82,7 @@ def evaluate_heads(
     return scores
 
 
-def predict_chunks(module: TrainModule, batch: Batch, indices: NDArray[np.int64]) -> NDArray[np.float32]:
+def predict_chunks(module: TrainModule, batch: Batch, *, indices: NDArray[np.int64]) -> NDArray[np.float32]:
     """Predict the actions (B, S, D) of a batch, normalised; the noise of a sample follows from its index, not from the batch."""
     noise = [torch.randn(batch["action"].shape[1:], generator=generator(module.seed, "evaluate", int(i), "noise")) for i in indices]
     chunk = module.policy.predict(module.observe(batch), noise_BSD=torch.stack(noise).to(module.device))
@@ -99,7 +99,7 @@ def _evaluate_head(
     inverse = data.stats.normalisers(module.data.normalisation)["action"].inverse
     predicted, losses = [], []
     for at, batch in _batches(source, indices, batch_size=config.batch_size, shuffle_images=shuffle_images):
-        chunk = predict_chunks(module, batch, indices[at : at + len(batch["frame"])])
+        chunk = predict_chunks(module, batch, indices=indices[at : at + len(batch["frame"])])
         predicted.append(inverse(chunk))
         losses.append(_loss(module, batch, at))
         progress(f"evaluate {head}", at + len(chunk), len(indices))

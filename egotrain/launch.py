@@ -16,7 +16,7 @@ from egotrain.training import Training
 Say = Callable[[str], None]
 
 
-def lead(paths: StorePaths, manifest: Manifest, folder: Path, config: FitConfig, *, say: Say, progress: Progress) -> RunResult:
+def lead(paths: StorePaths, manifest: Manifest, *, folder: Path, config: FitConfig, say: Say, progress: Progress) -> RunResult:
     """Train as rank 0: with ranks that a launcher started, with ranks started here, or alone.
 
     Raises:

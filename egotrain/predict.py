@@ -110,7 +110,7 @@ def predict(
         wanted = _indices(source, None if video is not None else frames, episode_id)
         with fixed_numerics(config.trainer.threads):
             module = restored(carried, config=config)
-            found = predict_clip(module, source, wanted, stats=carried.stats, batch_size=BATCH)
+            found = predict_clip(module, source, indices=wanted, stats=carried.stats, batch_size=BATCH)
         if video is not None:
             write_video(source.reader(0), video, recipe=carried.recipe, predicted=found, progress=progress)
         chosen = _chosen(found, frames)

@@ -88,7 +88,7 @@ class Training:
         config = self.config
         dims = policy_dims(data.sources["train"], config.data)
         check_policy(config.policy, dims)
-        pins = {head: pins_of(self.paths, self.manifest, head, config=config.evaluation) for head in config.evaluation.heads}
+        pins = {head: pins_of(self.paths, self.manifest, head=head, config=config.evaluation) for head in config.evaluation.heads}
         check_pins(data, pins)
         if carried is not None:
             check_carried(carried, self.manifest)
@@ -181,7 +181,7 @@ class _Steps:
             for head, pins in self.pins.items():
                 if pins and head in self.data.sources:
                     out = training.folder / VIDEOS / f"step-{step:08d}"
-                    head_videos(self.module, self.data, head, pins=pins, out=out, batch_size=config.batch_size, progress=self.progress)
+                    head_videos(self.module, self.data, head=head, pins=pins, out=out, batch_size=config.batch_size, progress=self.progress)
         return scores
 
     def _finish(self, report: StepReport, scores: dict[str, HeadScores], *, loss: float) -> RunResult:

@@ -58,7 +58,7 @@ def check_pins(data: RunData, pins: Mapping[str, Sequence[str]]) -> None:
             pin_clips(data.sources[head], ids)
 
 
-def predict_clip(module: TrainModule, source: HeadSource, indices: NDArray[np.int64], *, stats: NormStats, batch_size: int) -> Predicted:
+def predict_clip(module: TrainModule, source: HeadSource, *, indices: NDArray[np.int64], stats: NormStats, batch_size: int) -> Predicted:
     """Predict at samples of a head, deterministically."""
     training = module.training
     module.eval()
@@ -66,7 +66,7 @@ def predict_clip(module: TrainModule, source: HeadSource, indices: NDArray[np.in
     chunks, at = [], 0
     with torch.inference_mode(), module.scored_weights():
         for batch in make_loader(source, batch_size=batch_size, indices=indices):
-            chunks.append(inverse(predict_chunks(module, batch, indices[at : at + len(batch["frame"])])))
+            chunks.append(inverse(predict_chunks(module, batch, indices=indices[at : at + len(batch["frame"])])))
             at += len(batch["frame"])
     module.train(training)
     return Predicted(source.with_normalisers({}).samples(indices.tolist(), with_images=False), np.concatenate(chunks))
@@ -75,8 +75,8 @@ def predict_clip(module: TrainModule, source: HeadSource, indices: NDArray[np.in
 def head_videos(
     module: TrainModule,
     data: RunData,
-    head: str,
     *,
+    head: str,
     pins: Sequence[str],
     out: Path,
     batch_size: int,
@@ -90,7 +90,7 @@ def head_videos(
     written = []
     source = data.sources[head]
     for clip in pin_clips(source, pins):
-        found = predict_clip(module, source, clip.indices, stats=data.stats, batch_size=batch_size)
+        found = predict_clip(module, source, indices=clip.indices, stats=data.stats, batch_size=batch_size)
         path = out / head.replace(":", "/") / f"{clip.episode_id}.mp4"
         reader = source.reader(source.index.locate(clip.indices[:1])[0].item())
         write_video(reader, path, recipe=data.recipe, predicted=found, progress=progress)

@@ -52,6 +52,7 @@ def test_one_rank_of_eight_sees_what_two_of_four_see(train):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("heads", ["[seen]", "[train,seen,unseen_operator]"])
 def test_two_processes_train_one_run(config, heads):
     words = ("trainer.devices=2", f"evaluation.heads={heads}", "evaluation.videos=1", "trainer.evaluate_every_steps=2")

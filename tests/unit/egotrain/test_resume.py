@@ -17,6 +17,7 @@ from egotrain.runs import MetricsFile, only_one
 
 STEPS = 12
 DEADLINE_S = 240
+pytestmark = pytest.mark.timeout(900)
 WORDS = (
     "policy=hpt_tiny",
     f"trainer.max_steps={STEPS}",
