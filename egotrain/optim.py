@@ -52,7 +52,7 @@ def clip_gradients(parameters: Iterable[Tensor], *, largest: float) -> float:
     A norm that is not finite is returned and clips nothing: the loss, which then is not finite either, stops the run.
     """
     kept = [parameter for parameter in parameters if parameter.grad is not None]
-    norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in kept])
+    norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in kept if parameter.grad is not None])
     if largest > 0:
         torch.nn.utils.clip_grads_with_norm_(kept, largest, norm)
     return float(norm)

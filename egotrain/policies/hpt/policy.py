@@ -1,6 +1,6 @@
 """The whole HPT. Suffixes as in `policies.base`; R noise draws per sample."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import torch
@@ -9,9 +9,9 @@ from torch import Generator, Tensor, nn
 from egotrain.policies.base import Observation, Policy
 from egotrain.policies.bodies import PerBody
 from egotrain.policies.dims import PolicyDims
-from egotrain.policies.encoders.images import image_encoder
+from egotrain.policies.encoders.images import ImageEncoder, image_encoder
 from egotrain.policies.encoders.text import text_encoder
-from egotrain.policies.hpt.action_head import ActionHead
+from egotrain.policies.hpt.action_head import ActionHead, HeadLayer
 from egotrain.policies.hpt.config import HptConfig
 from egotrain.policies.hpt.stems import ImageStem, ProprioStem, Stem
 from egotrain.policies.layers import Block
@@ -42,11 +42,12 @@ class HptPolicy(Policy):
 
     def slow_parts(self) -> Iterable[tuple[nn.Module, float]]:
         """Return pretrained image encoders with their share of the learning rate."""
-        return [part for encoder in self.image_encoders.values() for part in encoder.pretrained_parts()]
+        encoders = [encoder for encoder in self.image_encoders.values() if isinstance(encoder, ImageEncoder)]
+        return [part for encoder in encoders for part in encoder.pretrained_parts()]
 
     def heavy_parts(self) -> Iterable[nn.Module]:
         """Return trunk blocks, layers of the action heads, and pretrained image encoders."""
-        layers = [layer for head in self.action_heads.parts.values() for layer in head.layers]
+        layers = [part for part in self.action_heads.modules() if isinstance(part, HeadLayer)]
         return [*self.trunk, *layers, *(part for part, _ in self.slow_parts())]
 
     def encode(self, observation: Observation) -> Tensor:
@@ -93,5 +94,5 @@ class HptPolicy(Policy):
         network = partial(self._network, observation.embodiments, self.encode(observation))
         return sampled(self.config.objective, network, noise_BSD=noise_BSD)
 
-    def _network(self, names: list[str], context_BLE: Tensor, noised_BSD: Tensor, time_B: Tensor) -> Tensor:
+    def _network(self, names: Sequence[str], context_BLE: Tensor, noised_BSD: Tensor, time_B: Tensor) -> Tensor:
         return self.action_heads(names, noised_BSD, time_B, context_BLE)

@@ -81,8 +81,8 @@ class ActionOut(nn.Module):
         self.group, self.dim, self.steps = config.steps_per_token, body.action_dim, dims.action_steps
         self.norm = nn.RMSNorm(config.width, eps=EPSILON)
         self.out = Mlp(config.width, config.width, self.group * self.dim)
-        nn.init.zeros_(self.out[-1].weight)
-        nn.init.zeros_(self.out[-1].bias)
+        for parameter in self.out[-1].parameters():
+            nn.init.zeros_(parameter)
         self.carry = nn.Linear(config.width, self.dim) if config.shortcuts else None
         if self.carry is not None:
             nn.init.zeros_(self.carry.weight)

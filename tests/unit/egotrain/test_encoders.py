@@ -9,6 +9,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import AutoModel, Dinov2Config, DINOv3ViTConfig, Qwen3Config, ResNetConfig
 
 from egodata.errors import ConfigError, InputError, NotFoundError
+from egotrain.build import fit
+from egotrain.compose import compose_evaluate
+from egotrain.evaluate import evaluate
 from egotrain.numerics import fixed_numerics
 from egotrain.optim import make_optimizer
 from egotrain.policies.encoders.architectures import embedded
@@ -229,6 +232,19 @@ def test_a_checkpoint_needs_no_model_folders(folders, tmp_path):
         build_policy(config, DIMS)
     plain = config_of("policy=rdt_tiny").policy
     assert embedded(plain) == plain
+
+
+def test_a_run_with_pretrained_parts_is_scored_without_their_folders(folders, tmp_path, config):
+    moved = {name: shutil.copytree(folders[name], tmp_path / f"my {name}") for name in ("resnet", "qwen3")}
+    images = (f"policy.images.source={moved['resnet']}", "policy.images.conv_widths=[]", "policy.images.learning_rate_share=0.1")
+    run = fit(config("trainer.max_steps=2", *images, f"policy.text.source={moved['qwen3']}", "policy.text.width=0"))
+    for folder in moved.values():
+        shutil.rmtree(folder)
+    scores = evaluate(run.path, compose_evaluate([]))
+    assert {head: found.to_json() for head, found in scores.items()} == run.result["heads"]
+    text = torch.load(run.path / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
+    kept = AutoModel.from_pretrained(folders["qwen3"]).state_dict()
+    assert all(torch.equal(text[f"policy.text_encoder.backbone.model.{name}"], tensor) for name, tensor in kept.items())
 
 
 def test_images_that_patches_do_not_divide_are_refused(folders):
