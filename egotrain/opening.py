@@ -2,11 +2,24 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
+from egodata.sampling import HeadSource
 from egotrain.conf import FitConfig
 from egotrain.data import RunData
 from egotrain.ranks import Ranks
 
 SHOWN_CHANNELS = 3
+
+
+def _invalid_arms(source: HeadSource) -> str:
+    """Say how often each arm cannot start an action, so that its part of the action has mask 0."""
+    ready = np.zeros(len(source.recipe.arms))
+    for ordinal in range(len(source.episodes)):
+        start, end = source.index.offsets[ordinal : ordinal + 2]
+        ready += source.numbers(ordinal).tracks.ready[source.index.frames[start:end]].sum(0)
+    shares = 1 - ready / max(1, len(source))
+    return ", ".join(f"{arm} is invalid in {share:.1%}" for arm, share in zip(source.recipe.arms, shares, strict=True))
 
 
 def describe(data: RunData, config: FitConfig, *, ranks: Ranks) -> Iterator[str]:
@@ -19,6 +32,7 @@ def describe(data: RunData, config: FitConfig, *, ranks: Ranks) -> Iterator[str]
         total = len(source) + sum(source.excluded.values())
         reasons = ", ".join(f"{count} {reason} ({count / total:.1%})" for reason, count in source.excluded.items())
         yield f"{head}: {len(source.episodes)} episodes, {len(source)} frames; excluded: {reasons or 'none'}"
+    yield f"arms: in the training frames, {_invalid_arms(train)}"
     empty = train.empty_prompt_share()
     note = ". Every prompt is empty: the policy learns nothing from language" if empty == 1.0 else ""
     yield f"prompts: {empty:.1%} of the training frames have none{note}"
