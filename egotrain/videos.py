@@ -27,10 +27,10 @@ from egotrain.module import TrainModule
 WIDTH_PX = 960
 _BATCH_FRAMES = 16
 _SHOWN = (
-    ("xyz_l2_early_m", "early {:.1f}", 100.0),
-    ("xyz_l2_mid_m", "mid {:.1f}", 100.0),
-    ("xyz_l2_late_m", "late {:.1f} cm", 100.0),
-    ("rotation_deg", "rotation {:.0f} deg", 1.0),
+    ("xyz_l2_early_m", "early", "{:.1f} cm", 100.0),
+    ("xyz_l2_mid_m", "mid", "{:.1f} cm", 100.0),
+    ("xyz_l2_late_m", "late", "{:.1f} cm", 100.0),
+    ("rotation_deg", "rotation", "{:.0f} deg", 1.0),
 )
 
 
@@ -188,9 +188,10 @@ def _head_poses(reader: EpisodeReader) -> NDArray[np.float64] | None:
 
 
 def _errors_line(scores: Mapping[str, float]) -> str:
-    """Return the errors of one chunk as a caption, in the coordinate frame named first."""
+    """Return the errors of one chunk as a caption, in the coordinate frame named first; parts that were not recorded are left out."""
     frame = next(iter(scores)).partition(".")[0]
-    parts = [text.format(scale * scores[f"{frame}.{name}"]) for name, text, scale in _SHOWN if f"{frame}.{name}" in scores]
+    known = {name: value for name, value in scores.items() if value == value}
+    parts = [f"{word} {text.format(scale * known[f'{frame}.{name}'])}" for name, word, text, scale in _SHOWN if f"{frame}.{name}" in known]
     if not parts:
-        return ", ".join(f"{name.partition('.')[2]} {value:.3g}" for name, value in scores.items())
-    return ", ".join(parts) if not np.isnan(scores[f"{frame}.xyz_mse_m2"]) else "nothing recorded ahead"
+        parts = [f"{name.partition('.')[2]} {value:.3g}" for name, value in known.items()]
+    return ", ".join(parts) or "nothing recorded ahead"

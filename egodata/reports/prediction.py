@@ -87,9 +87,9 @@ def draw_prediction(
             )
         if side in paths:
             truth, predicted = (tracks.pixels(path, frame=frame, size=size) for path in (paths[side].truth_m, paths[side].predicted_m))
-            draw_curve(picture, truth, colour=DARK, width_px=4.4 * unit)
-            draw_curve(picture, truth, colour=SIDE_COLOURS[side], width_px=2.6 * unit)
             _draw_horizon(picture, predicted, unit=unit)
+            draw_curve(picture, truth, colour=DARK, width_px=3.2 * unit)  # on top and thin, so that neither hides the other
+            draw_curve(picture, truth, colour=SIDE_COLOURS[side], width_px=1.6 * unit)
     if joints is not None:
         _draw_joints(picture, joints, unit=unit)
     _caption(picture, header, lines, hands=bool(tracks.hands), why_not=tracks.why_not)

@@ -10,6 +10,7 @@ from egotrain.build import fit
 from egotrain.compose import compose_evaluate
 from egotrain.evaluate import evaluate
 from egotrain.predict import locate, predict, write_predictions
+from egotrain.videos import _errors_line
 
 
 def test_a_video_has_every_frame_of_its_episode_at_thirty_per_second(done, small_store):
@@ -109,3 +110,11 @@ def test_an_exported_policy_runs_without_our_code(done, tmp_path):
     assert ended.stdout == "same\n", ended.stderr
     with pytest.raises(ConflictError, match="exists"):
         export(locate(done[1].path), out)
+
+
+def test_captions_leave_out_what_was_not_recorded():
+    nan = float("nan")
+    scores = {"head.xyz_mse_m2": 0.1, "head.xyz_l2_early_m": 0.012, "head.xyz_l2_late_m": nan, "head.rotation_deg": 7.4}
+    assert _errors_line(scores) == "early 1.2 cm, rotation 7 deg"
+    assert _errors_line({"joint.mse": 0.5, "joint.l2_late": nan}) == "mse 0.5"
+    assert _errors_line({"head.xyz_mse_m2": nan}) == "nothing recorded ahead"
