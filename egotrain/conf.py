@@ -8,10 +8,11 @@ from pydantic import Discriminator
 
 from egodata.config import strict_config
 from egodata.errors import ConfigError
+from egodata.names import nearest
+from egodata.schema.ids import HEADS
 from egotrain.policies.config import PolicyConfig
 
 Format = Literal["zarr", "lance"]
-Head = Literal["train", "seen", "unseen_operator"]
 
 
 @strict_config
@@ -85,11 +86,15 @@ class TrainerConfig:
     Attributes:
         max_steps: Optimiser steps.
         accelerator: ``auto`` takes a GPU if there is one.
-        threads: CPU threads of torch, fixed so that results repeat; recorded in the run.
+        threads: CPU threads of torch per rank, fixed so that results repeat; recorded in the run.
         log_every_steps: Between rows of training loss.
         evaluate_every_steps: Between evaluations; 0 evaluates at the end only.
-        checkpoint_every_steps: Between checkpoints; one is always written at the end.
+        checkpoint_every_steps: Between checkpoints; one is always written at the end, and when the run is asked to stop.
         precision: ``bf16`` computes in it where that is safe; weights and optimiser stay in 32 bits.
+        ddp_bf16: Whether ranks exchange gradients in bfloat16.
+        devices: Ranks on this machine, each with its own batch of data.batch_size; started from outside they are counted there.
+        keep_checkpoints: How many of the newest to keep; 0 keeps all.
+        wandb_project: Project that a copy of the metrics goes to, with the extra of that name; empty for none.
         compile: Whether torch compiles the policy's heavy parts, which takes a minute at the start.
     """
 
@@ -100,34 +105,55 @@ class TrainerConfig:
     evaluate_every_steps: int
     checkpoint_every_steps: int
     precision: Literal["float32", "bf16"] = "float32"
+    ddp_bf16: bool = False
+    devices: int = 1
+    keep_checkpoints: int = 0
+    wandb_project: str = ""
     compile: bool = False
 
     def __post_init__(self) -> None:
-        low = min(self.max_steps, self.threads, self.log_every_steps, self.checkpoint_every_steps)
-        if low < 1 or self.evaluate_every_steps < 0:
-            raise ConfigError("trainer: expected max_steps, threads and the steps between log rows and checkpoints >= 1, evaluations >= 0")
+        low = min(self.max_steps, self.threads, self.log_every_steps, self.checkpoint_every_steps, self.devices)
+        if low < 1 or min(self.evaluate_every_steps, self.keep_checkpoints) < 0:
+            raise ConfigError(
+                "trainer: expected max_steps, threads, devices and the steps between log rows and checkpoints >= 1, "
+                "evaluate_every_steps and keep_checkpoints >= 0"
+            )
 
 
 @strict_config
 @dataclass(frozen=True, slots=True)
 class EvaluationConfig:
-    """Which frames are scored.
+    """Which frames are scored, and which episodes are shown.
 
     Attributes:
-        heads: Of the dataset; those that it does not have are left out and named.
+        heads: Of the dataset, or ``NAME@VERSION:HEAD`` of another one; those that a dataset does not have are left out and named.
         samples_per_head: Budget, spent evenly over the head's episodes.
         batch_size: Samples per batch; does not change the result beyond rounding.
-        baselines: Whether to score holding still and the mean action beside the policy.
+        baselines: Whether to score holding still, the mean action and the nearest training frame beside the policy.
+        neighbour_samples: Training frames, evenly spread, among which the nearest one is looked for.
+        videos: Pinned episodes per head shown as overlay videos after an evaluation; 0 makes none.
+        pins: Episodes to show instead of those that the dataset pins, as ``HEAD/EPISODE``.
     """
 
-    heads: tuple[Head, ...]
+    heads: tuple[str, ...]
     samples_per_head: int
     batch_size: int
     baselines: bool
+    neighbour_samples: int = 2048
+    videos: int = 0
+    pins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.heads or self.samples_per_head < 1 or self.batch_size < 1:
-            raise ConfigError("evaluation: expected at least one head, samples_per_head >= 1 and batch_size >= 1")
+        if not self.heads or min(self.samples_per_head, self.batch_size, self.neighbour_samples) < 1 or self.videos < 0:
+            raise ConfigError(
+                "evaluation: expected at least one head, samples_per_head, batch_size and neighbour_samples >= 1, and videos >= 0"
+            )
+        odd = [head for head in self.heads if head not in HEADS and not _elsewhere(head)]
+        if odd:
+            raise ConfigError(f"evaluation.heads {odd[0]!r}: expected {', '.join(HEADS)} or NAME@VERSION:HEAD; {nearest(odd[0], HEADS)}")
+        for pin in self.pins:
+            if pin.rpartition("/")[0] not in self.heads:
+                raise ConfigError(f"evaluation.pins {pin!r}: expected HEAD/EPISODE with a head of {', '.join(self.heads)}")
 
 
 @strict_config
@@ -168,7 +194,8 @@ class EvaluateConfig:
         format: Which copy to read.
         checkpoint: File name in the run's checkpoints folder.
         samples_per_head: Budget, spent evenly over the head's episodes.
-        heads: Of the dataset.
+        heads: As in a run's config.
+        videos: Pinned episodes per head shown as overlay videos.
         shuffle_images: Give every sample the images of another one, to see how much the policy uses what it sees.
         threads: CPU threads of torch.
     """
@@ -177,8 +204,15 @@ class EvaluateConfig:
     shuffle_images: bool
     format: Format | None = None
     samples_per_head: int | None = None
-    heads: tuple[Head, ...] | None = field(default=None)
+    heads: tuple[str, ...] | None = field(default=None)
+    videos: int | None = None
     threads: int | None = None
+
+
+def _elsewhere(head: str) -> bool:
+    """Say whether a head is one of another dataset, ``NAME@VERSION:HEAD``."""
+    dataset, colon, name = head.partition(":")
+    return bool(colon) and dataset.count("@") == 1 and name in HEADS
 
 
 def plain(value: Any) -> Any:

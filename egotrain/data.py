@@ -1,22 +1,23 @@
 """From a frozen dataset to batches on a device."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from egodata.catalog import Manifest
-from egodata.errors import ConfigError, NotFoundError
-from egodata.sampling import HeadSource, Recipe
+from egodata.catalog import Manifest, load_dataset
+from egodata.errors import ConfigError, NotFoundError, RecipeError
+from egodata.sampling import HeadSource, Recipe, Sample
 from egodata.schema.layout import StorePaths
 from egodata.stats import NormStats
-from egodata.torch import Batch, HeadLoader, images_to_device
+from egodata.torch import Batch, HeadLoader, images_to_device, make_loader
 from egodata.torch.images import IMAGENET_MEAN, IMAGENET_STD
-from egotrain.conf import DataConfig, FitConfig
+from egotrain.conf import DataConfig, EvaluationConfig, FitConfig
 from egotrain.policies.base import Observation
 from egotrain.policies.dims import BodyDims, PolicyDims
+from egotrain.ranks import Ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +51,74 @@ class RunData:
 def open_sources(
     paths: StorePaths, manifest: Manifest, *, recipe: Recipe, heads: tuple[str, ...], stats: NormStats, config: FitConfig
 ) -> dict[str, HeadSource]:
-    """Open heads of a dataset; ones that it does not have are left out.
+    """Open heads of a dataset, and heads ``NAME@VERSION:HEAD`` of others; ones that a dataset does not have are left out.
 
     Raises:
-        NotFoundError: It has none of them.
+        NotFoundError: There is none of them, or no such other dataset.
         RecipeError: The recipe does not fit an episode, or two heads have different channels.
     """
-    present = [head for head in heads if head in manifest.heads]
-    if not present:
-        raise NotFoundError(f"dataset {manifest.ref}: none of the heads {', '.join(heads)}; it has {', '.join(manifest.heads)}")
     normalisers = stats.normalisers(config.data.normalisation)
-    return {
-        head: HeadSource.open(paths, manifest, head=head, recipe=recipe, format=config.format, normalisers=normalisers, seed=config.seed)
-        for head in present
-    }
+    out: dict[str, HeadSource] = {}
+    for head in heads:
+        found, name = head_manifest(paths, manifest, head=head, format=config.format)
+        if name in found.heads:
+            out[head] = HeadSource.open(
+                paths, found, head=name, recipe=recipe, format=config.format, normalisers=normalisers, seed=config.seed
+            )
+    if not out:
+        raise NotFoundError(f"dataset {manifest.ref}: none of the heads {', '.join(heads)}; it has {', '.join(manifest.heads)}")
+    names = {head: (source.layout.action_names, source.layout.proprio_names) for head, source in out.items()}
+    first = next(iter(names))
+    other = next((head for head in names if names[head] != names[first]), None)
+    if other is not None:
+        raise RecipeError(f"recipe {recipe.name}: head {other} has other channels than {first}. Evaluate heads of one body together.")
+    return out
+
+
+def head_manifest(paths: StorePaths, manifest: Manifest, *, head: str, format: str | None) -> tuple[Manifest, str]:
+    """Return the dataset that a head is of, and its name there.
+
+    Raises:
+        NotFoundError: ``NAME@VERSION:HEAD`` names a dataset that is not frozen here.
+    """
+    dataset, colon, name = head.rpartition(":")
+    return (load_dataset(paths, dataset, format=format), name) if colon else (manifest, head)
+
+
+def pins_of(paths: StorePaths, manifest: Manifest, *, head: str, config: EvaluationConfig) -> tuple[str, ...]:
+    """Return which episodes of a head are shown: the config's own pins of that head, else the dataset's; `config.videos` at most."""
+    own = tuple(pin.rpartition("/")[2] for pin in config.pins if pin.rpartition("/")[0] == head)
+    found, name = head_manifest(paths, manifest, head=head, format=None)
+    return (own or tuple(found.pins.get(name, ())))[: config.videos]
+
+
+def rank_loader(source: HeadSource, config: DataConfig, *, ranks: Ranks) -> HeadLoader:
+    """Return the training batches of one rank.
+
+    Batch k of the run holds `world x batch_size` neighbours in the epoch's order; rank r takes the r-th `batch_size` of them. What
+    does not fill a batch of every rank at the end of an epoch is left out of that epoch, so all ranks take the same number of steps.
+    """
+    shared = source if ranks.world == 1 else RankSource.of(source, ranks)
+    return make_loader(shared, batch_size=ranks.world * config.batch_size, num_workers=config.num_workers)
+
+
+class RankSource(HeadSource):
+    """A view of a head that reads, of every list of training samples, the part of one rank."""
+
+    ranks: Ranks
+
+    @classmethod
+    def of(cls, source: HeadSource, ranks: Ranks) -> "RankSource":
+        """Return a view of the same head, index and cache."""
+        view = object.__new__(cls)
+        view.__dict__.update(source.__dict__)
+        view.ranks = ranks
+        return view
+
+    def samples(self, indices: Sequence[int], *, epoch: int | None = None, with_images: bool = True) -> list[Sample]:
+        """Read this rank's part of the samples, the same number on every rank; see `HeadSource.samples`."""
+        each = len(indices) // self.ranks.world
+        return super().samples(indices[self.ranks.rank * each : (self.ranks.rank + 1) * each], epoch=epoch, with_images=with_images)
 
 
 def policy_dims(source: HeadSource, config: DataConfig) -> PolicyDims:
@@ -132,7 +187,7 @@ class TrainStream:
     """Batches of steps start_step .. max_steps - 1, epoch after epoch; iterating measures how long one waits for data.
 
     Batch s is batch s modulo the epoch's length, of epoch s over the epoch's length, whatever came before: so a resumed run
-    reads exactly what an unbroken one would have.
+    reads exactly what an unbroken one would have. Every rank has its own part of batch s (see `rank_loader`).
     """
 
     def __init__(self, loader: HeadLoader, *, start_step: int, max_steps: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import lightning
 from lightning.pytorch.callbacks import Callback
 
-from egotrain.runs import MetricsFile
+from egotrain.loggers import MetricsLog
 
 WINDOW, FEWEST = 100, 20
 
@@ -46,7 +46,7 @@ class GradientWatch:
 class GradientReport(Callback):
     """Writes the norm of gradients with the other rows, and at once, with a line, where one stands out."""
 
-    def __init__(self, watch: GradientWatch, metrics: MetricsFile, *, every_steps: int, say: Callable[[str], None]) -> None:
+    def __init__(self, watch: GradientWatch, metrics: MetricsLog, *, every_steps: int, say: Callable[[str], None]) -> None:
         """Remember what to look at and where to write."""
         self.watch, self.metrics, self.every_steps, self.say = watch, metrics, every_steps, say
 

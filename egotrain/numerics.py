@@ -42,6 +42,11 @@ def seeded_dropout(base: int, *parts: int | str) -> Iterator[None]:
         yield
 
 
+def uses_gpu(accelerator: str) -> bool:
+    """Say whether a run with this setting computes on a GPU."""
+    return accelerator == "gpu" or (accelerator == "auto" and torch.cuda.is_available())
+
+
 def environment() -> dict[str, Any]:
     """Return versions, machine and threads as plain types."""
     return {
@@ -66,14 +71,25 @@ def _version(name: str) -> str | None:
 
 def git_revision() -> dict[str, Any] | None:
     """Return revision and whether tracked files differ from it; None where this package is not in a git checkout."""
-    folder = Path(__file__).parent
+    revision = _git("rev-parse", "HEAD")
+    return None if revision is None else {"revision": revision, "changed": bool(_git("status", "--porcelain", "--untracked-files=no"))}
 
-    def git(*words: str) -> str:
-        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=GIT_TIMEOUT_S)
-        return done.stdout.strip()
+
+def code_changes() -> str:
+    """Return how tracked files differ from the revision, as a patch; empty where they do not or where there is no git checkout."""
+    return _git("diff", "HEAD") or ""
+
+
+def _git(*words: str) -> str | None:
+    """Ask git about the checkout that this file is in; None where it is in none."""
+    command = ["git", "-C", str(Path(__file__).parent)]
+
+    def run(*more: str) -> str:
+        done = subprocess.run([*command, *more], capture_output=True, text=True, check=True, timeout=GIT_TIMEOUT_S, errors="replace")
+        return done.stdout.rstrip("\n")
 
     try:
-        git("ls-files", "--error-unmatch", Path(__file__).name)
-        return {"revision": git("rev-parse", "HEAD"), "changed": bool(git("status", "--porcelain", "--untracked-files=no"))}
+        run("ls-files", "--error-unmatch", Path(__file__).name)
+        return run(*words)
     except (OSError, subprocess.SubprocessError):
         return None

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egodata.catalog.manifest import HeadEpisode, Manifest
-from egodata.episode import EpisodeStore
+from egodata.episode import EpisodeReader, EpisodeStore
 from egodata.errors import RecipeError, SampleError
 from egodata.formats import open_store
 from egodata.progress import Progress, silent, tracked
@@ -124,6 +124,10 @@ class HeadSource:
     def numbers(self, ordinal: int) -> Numbers:
         """Return the numbers of one episode by its position in the head."""
         return self._cache.numbers(self.episodes[ordinal])
+
+    def reader(self, ordinal: int) -> EpisodeReader:
+        """Return an open reader of one episode by its position in the head; it stays the source's own."""
+        return self._cache.reader(self.episodes[ordinal])
 
     def empty_prompt_share(self) -> float:
         """Share of the samples at which no text of the recipe's roles is active; no image is decoded for it."""
