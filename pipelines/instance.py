@@ -1,11 +1,15 @@
 """A persistent Dagster instance inside a store, with settings for a two-core machine and telemetry off."""
 
+import os
+from typing import Any
+
 import dagster as dg
 import yaml
 
 from egodata.schema.layout import StorePaths, write_atomic
+from pipelines.resources import STORE_VARIABLE
 
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "telemetry": {"enabled": False},
     "nux": {"enabled": False},
     "run_coordinator": {
@@ -14,6 +18,10 @@ SETTINGS = {
         "config": {"max_concurrent_runs": 2, "dequeue_interval_seconds": 1},
     },
     "run_monitoring": {"enabled": True, "start_timeout_seconds": 120, "poll_interval_seconds": 10},
+    # A run whose process died is started again; one whose assets failed is not, since the same bytes fail again.
+    "run_retries": {"enabled": True, "max_retries": 3, "retry_on_asset_or_op_failure": False},
+    "concurrency": {"pools": {"default_limit": 1, "granularity": "run"}},
+    "freshness": {"enabled": True},
 }
 
 
@@ -22,6 +30,11 @@ def prepare_home(paths: StorePaths) -> None:
     settings = paths.dagster / "dagster.yaml"
     if not settings.exists():
         write_atomic(settings, yaml.safe_dump(SETTINGS, sort_keys=False).encode())
+
+
+def environment(paths: StorePaths) -> dict[str, str]:
+    """Return the environment in which Dagster finds this store."""
+    return {**os.environ, "DAGSTER_HOME": str(paths.dagster), STORE_VARIABLE: str(paths.root), "DAGSTER_DISABLE_TELEMETRY": "1"}
 
 
 def open_instance(paths: StorePaths) -> dg.DagsterInstance:
