@@ -29,5 +29,6 @@ defs = dg.Definitions(
     jobs=JOBS,
     sensors=SENSORS,
     schedules=SCHEDULES,
+    executor=dg.in_process_executor,
     resources={"store": StoreResource(), "pipes": dg.PipesSubprocessClient()},
 )

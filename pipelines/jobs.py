@@ -14,7 +14,6 @@ def _job(name: str, *keys: dg.AssetKey, description: str, partitioned: bool = Tr
         selection=dg.AssetSelection.assets(*keys),
         partitions_def=RECORDINGS if partitioned else None,
         description=description,
-        executor_def=dg.in_process_executor,
     )
 
 
