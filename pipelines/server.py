@@ -26,7 +26,9 @@ from pipelines.leftovers import MARK_VARIABLE, end_leftovers, fail_orphans
 
 HOST = "127.0.0.1"
 LOCATION = "pipelines.definitions"
-STOP_TIMEOUT_S = 20
+STOP_TIMEOUT_S, START_TIMEOUT_S = 20, 120
+LOGS = "up"
+"""Folder of the processes' own output in the Dagster home; that of the time before is kept beside it."""
 LOOK_EVERY_S = 0.5
 QUICK_S, QUICK_DEATHS = 30.0, 5
 """A process that dies this often within this time of its start is not started again."""
@@ -39,11 +41,13 @@ class _Service:
     Attributes:
         name: For messages.
         command: What to run.
+        ready: A path that is there once it listens.
         quick: How often in a row it died soon after its start.
     """
 
     name: str
     command: list[str]
+    ready: Path | None = None
     process: "subprocess.Popen[bytes] | None" = None
     started_s: float = 0.0
     quick: int = 0
@@ -61,8 +65,20 @@ class _Services:
         marked = {**environment(self.paths), MARK_VARIABLE: str(self.paths.dagster), **self.extra}
         # A shell that starts this in the background sets SIGINT to be ignored, which Dagster would inherit and never stop; a handler of
         # our own is not inherited, so the child begins with the default.
-        service.process = subprocess.Popen(service.command, env=marked, cwd=self.paths.root, start_new_session=True)
+        with (self.paths.dagster / LOGS / f"{service.name.replace(' ', '-')}.log").open("ab") as log:
+            service.process = subprocess.Popen(
+                service.command, env=marked, cwd=self.paths.root, start_new_session=True, stdout=log, stderr=subprocess.STDOUT
+            )
         service.started_s = time.monotonic()
+        if service.ready is not None:
+            self._wait(service, service.ready)
+
+    def _wait(self, service: _Service, ready: Path) -> None:
+        """Wait until a service listens: those that come after it ask it at once."""
+        while not self.asked and not ready.exists() and time.monotonic() - service.started_s < START_TIMEOUT_S:
+            if service.process is not None and service.process.poll() is not None:
+                return
+            time.sleep(0.1)
 
     def keep_alive(self) -> int:
         """Watch until somebody asks to stop; return the exit status."""
@@ -79,6 +95,8 @@ class _Services:
                     self.say(f"{service.name} ended {QUICK_DEATHS} times soon after its start, last with status {status}; stopping")
                     return 3
                 self.say(f"{service.name} ended with status {status}; started again")
+                if service.ready is not None:
+                    service.ready.unlink(missing_ok=True)
                 self.start(service)
         return 0
 
@@ -176,6 +194,14 @@ def _socket_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _begin_logs(folder: Path) -> None:
+    before = folder.with_name(f"{LOGS}.before")
+    shutil.rmtree(before, ignore_errors=True)
+    if folder.exists():
+        folder.rename(before)
+    folder.mkdir(parents=True)
+
+
 def _services(folder: Path, port: int) -> list[_Service]:
     code, workspace = folder / "code.sock", folder / "workspace.yaml"
     workspace.write_text(yaml.safe_dump({"load_from": [{"grpc_server": {"socket": str(code), "location_name": LOCATION}}]}))
@@ -183,7 +209,7 @@ def _services(folder: Path, port: int) -> list[_Service]:
     where = ["--workspace", str(workspace)]
     server = ["dagster", "api", "grpc", "--socket", str(code), "-m", LOCATION, "--location-name", LOCATION, "--lazy-load-user-code"]
     return [
-        _Service("code server", [*python, *server, "--log-level", "warning"]),
+        _Service("code server", [*python, *server, "--log-level", "warning"], ready=code),
         _Service("webserver", [*python, "dagster_webserver", "-h", HOST, "-p", str(port), *where, "--dagster-log-level", "warning"]),
         _Service("daemon", [*python, "dagster._daemon", "run", *where, "--log-level", "warning"]),
     ]
@@ -201,6 +227,7 @@ def _run(services: _Services, port: int, ready: Callable[[str], None]) -> int:
             failed = fail_orphans(instance)
         if ended or failed:
             services.say(f"an earlier `egopipe up` was killed: {ended} processes ended, {failed} runs of it are started again")
+        _begin_logs(paths.dagster / LOGS)
         write_atomic(paths.dagster / "up.json", json.dumps({"address": address, "pid": os.getpid()}).encode())
         ready(address)
         return services.keep_alive()
