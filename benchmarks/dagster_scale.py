@@ -1,6 +1,6 @@
-"""Scale of the Dagster side: what a partition costs beyond its work, loading, idle memory, pages with 20,000 partitions, 100,000 recordings.
+"""Scale of the Dagster side: cost of a partition beyond its work, loading, idle memory, pages with 20,000 partitions, 100,000 recordings.
 
-    python benchmarks/dagster_scale.py FOLDER [overhead|load|pages|shards ...]
+python benchmarks/dagster_scale.py FOLDER [overhead|load|pages|shards ...]
 """
 
 import argparse
@@ -176,4 +176,7 @@ if __name__ == "__main__":
     parser.add_argument("what", nargs="*", default=["overhead", "load", "pages", "shards"])
     given = parser.parse_args()
     for name in given.what:
-        print(json.dumps({name: {"overhead": overhead, "load": load, "pages": pages, "shards": shards}[name](given.folder)}, indent=1), flush=True)
+        print(
+            json.dumps({name: {"overhead": overhead, "load": load, "pages": pages, "shards": shards}[name](given.folder)}, indent=1),
+            flush=True,
+        )

@@ -1,5 +1,8 @@
 """Verdicts about datasets, statistics and parity, for the history."""
 
+from collections.abc import Sequence
+
+import dagster as dg
 import numpy as np
 
 from egodata.catalog import Manifest, check_gates
@@ -43,3 +46,14 @@ def parity_verdicts(report: ParityReport) -> list[Verdict]:
         )
         for level in report.levels
     ]
+
+
+def require_passed(verdicts: Sequence[Verdict], *, what: str) -> None:
+    """Fail an asset whose own blocking check says no; the verdict is kept before.
+
+    Raises:
+        Failure: Naming the check and what was seen.
+    """
+    for one in verdicts:
+        if one.blocking and not one.passed:
+            raise dg.Failure(description=f"{what}: check {one.check} failed: {one.value}", allow_retries=False)

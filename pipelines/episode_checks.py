@@ -39,7 +39,10 @@ def check_episode(paths: StorePaths, episode_id: str) -> list[Verdict]:
         covered = len({frame for span in spans for frame in range(span.start, min(span.end, meta.total_frames))})
         found = {
             "schema": (meta.schema_version == SCHEMA_VERSION, meta.schema_version),
-            "frame_counts": (not wrong, f"{meta.total_frames} frames" if not wrong else f"expected {meta.total_frames}: {'; '.join(wrong)}"),
+            "frame_counts": (
+                not wrong,
+                f"{meta.total_frames} frames" if not wrong else f"expected {meta.total_frames}: {'; '.join(wrong)}",
+            ),
             "digests": (not damage, damage[0].message if damage else content[:16]),
             "sense": (not sense, sense[0].message if sense else "no error"),
             "calibration_present": (not blind, f"unknown: {', '.join(blind)}" if blind else f"{len(known)} cameras"),

@@ -55,9 +55,7 @@ def partition_materialization(
     return dg.AssetMaterialization(asset_key=context.asset_key, partition=partition, metadata=dict(metadata), tags=tags)
 
 
-def input_tags(
-    instance: dg.DagsterInstance, partitions: Sequence[str], *, upstream: Sequence[dg.AssetKey]
-) -> dict[str, dict[str, str]]:
+def input_tags(instance: dg.DagsterInstance, partitions: Sequence[str], *, upstream: Sequence[dg.AssetKey]) -> dict[str, dict[str, str]]:
     """Return by partition the tags that say from which versions of its upstream assets it is made, or tried."""
     tags: dict[str, dict[str, str]] = {partition: {} for partition in partitions}
     for key in upstream:

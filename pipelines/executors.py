@@ -60,7 +60,9 @@ def _on_ray(waiting: Sequence[_Pending], job: Job) -> Iterator[Outcome]:
     ray = _ray()
     started = not ray.is_initialized()
     if started:
-        ray.init(address=os.environ.get(RAY_ADDRESS_VARIABLE, "local"), log_to_driver=False, include_dashboard=False, configure_logging=False)
+        ray.init(
+            address=os.environ.get(RAY_ADDRESS_VARIABLE, "local"), log_to_driver=False, include_dashboard=False, configure_logging=False
+        )
     try:
         yield from _completed(ray, waiting, job)
     finally:

@@ -16,7 +16,9 @@ def stats_plot(stats: NormStats) -> dg.MarkdownMetadataValue:
     rows = [row for feature in stats.features for row in _rows(stats, feature)][:SHOWN]
     height = ROW_PX * len(rows) + 20
     body = "".join(_drawn(row, ROW_PX * place + 10) for place, row in enumerate(rows))
-    svg = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH_PX}" height="{height}" font-family="sans-serif" font-size="10">{body}</svg>'
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH_PX}" height="{height}" font-family="sans-serif" font-size="10">{body}</svg>'
+    )
     return dg.MetadataValue.md(f"![ranges](data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()})")
 
 

@@ -60,7 +60,7 @@ def discovery(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.S
     jobs=[build_episodes, attach_annotations, attach_calibration],
     minimum_interval_seconds=INTERVAL_S,
     default_status=SENSOR_STATUS,
-    description="Builds recordings whose last build is not of what is delivered now, each version once: what failed waits for a correction.",
+    description="Builds recordings whose last build is not of what is delivered now, each version once: failed ones wait for other bytes.",
 )
 def build_new(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
     """Ask for runs over the partitions that are due, of the first asset that has any."""

@@ -1,4 +1,4 @@
-"""`egopipe materialize` and `egopipe backfill`: through the running server where there is one, else in this process on the same instance."""
+"""`egopipe materialize` and `egopipe backfill`: through the running server if there is one, else in this process on the same instance."""
 
 import os
 from collections.abc import Mapping, Sequence

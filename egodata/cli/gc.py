@@ -55,9 +55,11 @@ def gc(store: Path, dry_run: bool, as_json: bool) -> None:
 
 
 def _free_blocks(paths: StorePaths, *, dry_run: bool) -> tuple[int, int]:
-    """Remove cached blocks of contents that are neither published nor named by a dataset or a lease; a reader that has one mapped keeps it."""
+    """Remove cached blocks of contents that are neither published nor named by a dataset or a lease; who has one mapped keeps it."""
     wanted = {content for _, content in named_contents(paths)()}
-    current = {paths.episode_link(episode_id).readlink().parts[-2][:CONTENT_PREFIX] for episode_id in open_store(paths, "zarr").episode_ids()}
+    current = {
+        paths.episode_link(episode_id).readlink().parts[-2][:CONTENT_PREFIX] for episode_id in open_store(paths, "zarr").episode_ids()
+    }
     found = [path for path in stale_blocks(paths.cache / "blocks", wanted=wanted) if path.stem[:CONTENT_PREFIX] not in current]
     stale = [(path, path.stat().st_size) for path in found]
     if not dry_run:

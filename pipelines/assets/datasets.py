@@ -12,8 +12,8 @@ from egodata.reports.stats_page import report_folder, write_report
 from egodata.sampling import load_recipe
 from egodata.stats import norm_stats, stats_report
 from pipelines.assets.tables import LANCE_V2, PARITY_REPORT
+from pipelines.dataset_checks import finite_verdicts, leakage_verdicts, parity_verdicts, require_passed
 from pipelines.gates import require_content_parity
-from pipelines.dataset_checks import finite_verdicts, leakage_verdicts, parity_verdicts
 from pipelines.history import keep_verdicts
 from pipelines.metadata import checks_table, dataset_metadata, parity_metadata, stats_metadata
 from pipelines.partitions import DATASET_RECIPES, DATASETS, split_key
@@ -73,6 +73,7 @@ def norm_stats_asset(context: dg.AssetExecutionContext, store: StoreResource) ->
     page, _ = write_report(report_folder(paths, stats, dataset=manifest.ref), report, stats=stats)
     verdicts = finite_verdicts(stats)
     keep_verdicts(paths, {context.partition_key: verdicts}, asset="norm_stats", run_id=context.run.run_id)
+    require_passed(verdicts, what=f"statistics of {manifest.ref}")
     metadata = {**stats_metadata(stats), "report": dg.MetadataValue.path(page), "plot": stats_plot(stats), "checks": checks_table(verdicts)}
     return dg.MaterializeResult(data_version=dg.DataVersion(stats.key), metadata=metadata)
 

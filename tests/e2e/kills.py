@@ -80,7 +80,7 @@ def round_of_kills(root: Path, address: str, paths: StorePaths, *, number: int, 
         backfill = remote.backfill(address, [KEY], partitions=ids, title=f"round {number}")
         for target in targets:
             before = _done(instance, ids)
-            wait_until(lambda: _done(instance, ids) > before and find(paths, target) is not None or _over(instance, backfill), target)
+            wait_until(lambda: (_done(instance, ids) > before and find(paths, target) is not None) or _over(instance, backfill), target)
             assert not _over(instance, backfill), f"the backfill ended before {target} could be killed; deliver more episodes"
             pid = find(paths, target)
             assert pid is not None

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.pages import keep, see
 from tests.e2e.served import deliver, status, up, wait_until
-from tests.e2e.test_browser import browser as browser, keep, see
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 EPISODES, BROKEN = 60, "truncated-video:3,truncated-video:20,truncated-video:41"
@@ -80,7 +80,7 @@ def preview(browser) -> None:
 
 
 def test_a_backfill_fails_exactly_the_broken_recordings_and_says_why(browser, served) -> None:
-    root, address, ids = served
+    root, address, _ = served
     browser.get(f"{address}/assets/episode_zarr?view=partitions")
     see(browser, "episode_zarr", "Missing")
     click(browser, "materialize")

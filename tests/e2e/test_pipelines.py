@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +32,7 @@ from pipelines.resources import STORE_VARIABLE, StoreResource
 from pipelines.sensors import build_new, discovery
 from pipelines.uploads import SETTLE_VARIABLE
 from pipelines.waivers import waivers_file
+from tests.e2e import served
 
 SMALL = {"operators": 2, "size": (64, 64), "seed": 5, "fps": 10}
 
@@ -122,9 +121,7 @@ def due(instance: dg.DagsterInstance) -> list[tuple[str, str]]:
 
 
 @pytest.mark.timeout(300)
-def test_a_correction_makes_exactly_its_own_downstream_stale_and_is_rebuilt_once(
-    paths: StorePaths, instance: dg.DagsterInstance
-) -> None:
+def test_a_correction_makes_exactly_its_own_downstream_stale_and_is_rebuilt_once(paths: StorePaths, instance: dg.DagsterInstance) -> None:
     ids = sorted(deliver(paths, episodes=3, fault="truncated-video:0"))
     look(instance)
     launcher = Launcher(instance)
@@ -262,34 +259,33 @@ def waive(paths: StorePaths, ids: list[str]) -> None:
             file.write(json.dumps({"finding": finding, "reason": "compared by hand", "by": "lab", "time": "2026-12-01T00:00:00Z"}) + "\n")
 
 
-@pytest.mark.timeout(180)
-def test_the_server_starts_once_and_stops_on_sigterm_also_in_the_background(paths: StorePaths) -> None:
-    port = "38517"
-    command = [sys.executable, "-c", "from pipelines.cli import main; main()", "up", "--store", str(paths.root), "--port", port]
-    ignoring = {**os.environ, "DAGSTER_DISABLE_TELEMETRY": "1"}
+@pytest.mark.timeout(400)
+def test_the_server_starts_once_backfills_and_stops_on_sigterm_also_in_the_background(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    paths, ids = served.deliver(root, episodes=3, fault="truncated-video:1")
+    port = str(served.free_port())
+    command = [*served.PROGRAM, "up", "--store", str(root), "--port", port]
+    given = {**os.environ, "DAGSTER_DISABLE_TELEMETRY": "1", EXECUTOR_VARIABLE: "in_process"}
     # As a shell without job control starts it: SIGINT is ignored.
-    server = subprocess.Popen(["sh", "-c", f"trap '' INT; exec {subprocess.list2cmdline(command)}"], env=ignoring, stdout=subprocess.PIPE)
+    server = subprocess.Popen(["sh", "-c", f"trap '' INT; exec {subprocess.list2cmdline(command)}"], env=given, stdout=subprocess.PIPE)
     try:
-        wait_for(f"http://127.0.0.1:{port}/server_info", server)
+        served.wait_until(lambda: served.answers(f"http://127.0.0.1:{port}/server_info") or server.poll() is not None, "the webserver")
         second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert second.returncode == 2
         assert "already runs on its Dagster home" in second.stderr
         assert server.poll() is None
+
+        done = served.egopipe("backfill", "episode_zarr", "--store", str(root))
+        assert done.returncode == 1
+        assert f"2 done, 1 failed (http://127.0.0.1:{port})" in done.stdout
+        found = served.status(root)
+        assert found["address"] == f"http://127.0.0.1:{port}"
+        ((broken, reason),) = found["assets"]["episode_zarr"]["failed"].items()
+        assert broken in ids
+        assert "not a readable video" in reason
     finally:
         server.send_signal(signal.SIGTERM)
-        assert server.wait(timeout=60) == 0
+        assert server.wait(timeout=90) == 0
     left = subprocess.run(["pgrep", "-f", str(paths.root)], capture_output=True, text=True, check=False).stdout
     assert left == "", left
-
-
-def wait_for(url: str, server: "subprocess.Popen[bytes]") -> None:
-    """Ask until the page answers; the test's own time limit ends it."""
-    import time
-
-    while True:
-        assert server.poll() is None, "the server ended"
-        try:
-            with urllib.request.urlopen(url, timeout=2):
-                return
-        except OSError:
-            time.sleep(0.3)
+    assert served.status(root)["address"] is None

@@ -68,7 +68,9 @@ def test_storage_takes_its_config(deploy: Path, name: str) -> None:
 def test_compose_and_kubernetes_start_the_same_services(deploy: Path) -> None:
     compose = read(deploy / "docker-compose.yaml")["services"]
     documents = [item for item in yaml.safe_load_all((deploy / "kubernetes.yaml").read_text()) if item]
-    pods = {item["metadata"]["name"]: item["spec"]["template"]["spec"]["containers"][0] for item in documents if item["kind"] == "Deployment"}
+    pods = {
+        item["metadata"]["name"]: item["spec"]["template"]["spec"]["containers"][0] for item in documents if item["kind"] == "Deployment"
+    }
     assert set(compose) - {"postgres"} == set(pods) == SERVICES
     assert compose["webserver"]["ports"] == ["127.0.0.1:3000:3000"]
     for service in SERVICES:

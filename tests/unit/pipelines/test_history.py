@@ -24,7 +24,9 @@ def test_every_verdict_is_kept_and_the_newest_is_found(paths: StorePaths) -> Non
     good, bad = Verdict("digests", True, episode_id="a"), Verdict("digests", False, "changed", episode_id="a", blocking=True)
     assert keep_verdicts(paths, {}, asset="episode_zarr", run_id="r0") is None
     for number, verdict in enumerate([good, bad, good]):
-        keep_verdicts(paths, {"a": [verdict], "b": [Verdict("digests", True, episode_id="b")]}, asset="episode_zarr", run_id=f"run-{number}")
+        keep_verdicts(
+            paths, {"a": [verdict], "b": [Verdict("digests", True, episode_id="b")]}, asset="episode_zarr", run_id=f"run-{number}"
+        )
     keep_verdicts(paths, {"mine--v1": [Verdict("leakage_gates", True)]}, asset="dataset", run_id="run-3")
     rows = read_history(paths, asset="episode_zarr", partition="a")
     assert [row["passed"] for row in rows] == [True, False, True]

@@ -49,9 +49,7 @@ def deliver(folder: Path, paths: StorePaths, *, episodes: int) -> set[str]:
     return set(summary.episodes)
 
 
-def test_a_large_delivery_is_cut_once_and_growing_moves_nothing(
-    paths: StorePaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_delivery_is_cut_once_and_growing_moves_nothing(paths: StorePaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SHARD_ABOVE_VARIABLE, "2")
     monkeypatch.setattr("pipelines.units.SHARD_SIZE", 2)
     ids = deliver(tmp_path / "monday", paths, episodes=3)
