@@ -36,8 +36,17 @@ def _unheard(outcome: Outcome) -> None:
     """Tell nobody."""
 
 
+Spread = Callable[[Sequence[_Pending], Job], Iterator[Outcome]]
+"""Treats recordings elsewhere, as on a cluster: given what did not turn out to be unchanged, it gives each outcome as it completes."""
+
+
 def ingest(
-    raw: Path, *, options: IngestOptions, progress: Progress = silent, on_outcome: Callable[[Outcome], None] = _unheard
+    raw: Path,
+    *,
+    options: IngestOptions,
+    progress: Progress = silent,
+    on_outcome: Callable[[Outcome], None] = _unheard,
+    spread: Spread | None = None,
 ) -> IngestReport:
     """Turn a delivery into published episodes; what did not change is skipped, what cannot be built is set aside.
 
@@ -50,6 +59,7 @@ def ingest(
         options: What and how.
         progress: Told after every recording.
         on_outcome: Told of every recording as it finishes, in this process, so that a killed caller knows what was done.
+        spread: Treats the recordings instead of processes of this machine; `options.workers` is not used then.
 
     Raises:
         InputError: The store cannot be written to, or RAW is not such a delivery.
@@ -97,7 +107,7 @@ def _outcomes(
     for outcome in outcomes:
         on_outcome(outcome)
     progress(LABEL, len(outcomes), total)
-    with closing(_treat_all(selected.recordings, job, workers)) as treated:
+    with closing(_treat_all(selected.recordings, job, workers, spread)) as treated:
         for outcome in treated:
             outcomes.append(outcome)
             on_outcome(outcome)
@@ -188,7 +198,7 @@ def _workers(options: IngestOptions) -> int:
     return wanted
 
 
-def _treat_all(recordings: Sequence[RecordingRef], job: Job, workers: int) -> Generator[Outcome, None, None]:
+def _treat_all(recordings: Sequence[RecordingRef], job: Job, workers: int, spread: Spread | None) -> Generator[Outcome, None, None]:
     """Skip what did not change in this process, then treat the rest in as many as that is worth."""
     waiting: list[Pending] = []
     for ref in recordings:
@@ -198,6 +208,9 @@ def _treat_all(recordings: Sequence[RecordingRef], job: Job, workers: int) -> Ge
         else:
             yield outcome
     if not waiting:
+        return
+    if spread is not None:
+        yield from spread(waiting, job)
         return
     if workers == 0:
         yield from (treat(ref, job, raw=raw) for ref, raw in waiting)
