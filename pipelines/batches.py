@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import dagster as dg
 
@@ -144,7 +145,7 @@ class Batch:
         self.context.log.error(findings_text(findings))
         recordings = len({finding.episode for finding in findings})
         reason = findings_text(findings) if of == 1 else f"{recordings} of {of} recordings:\n{findings_text(findings)}"
-        metadata = {"failed": dg.MetadataValue.md(f"**set aside**: {reason}"), "findings": findings_table(findings)}
+        metadata: dict[str, Any] = {"failed": dg.MetadataValue.md(f"**set aside**: {reason}"), "findings": findings_table(findings)}
         tags = self._inputs.get(key, {})  # so that the same bytes are not tried again by themselves
         self.context.log_event(dg.AssetObservation(self.context.asset_key, partition=key, metadata=metadata, tags=tags))
 

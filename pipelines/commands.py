@@ -62,8 +62,8 @@ def materialize(store: Path, assets: Sequence[str], *, partitions: Sequence[str]
     with open_instance(paths) as instance:
         if partitions:
             look_again(instance, paths)
-            return _say(run_partitions(instance, paths, keys[0], partitions=partitions), keys)
-        return _say(run_assets(instance, paths, keys), keys)
+            return _say(run_partitions(instance, paths, key=keys[0], partitions=partitions), keys)
+        return _say(run_assets(instance, paths, keys=keys), keys)
 
 
 def backfill(store: Path, assets: Sequence[str], *, partitions: Sequence[str], everything: bool, failed: bool) -> int:
@@ -83,7 +83,7 @@ def backfill(store: Path, assets: Sequence[str], *, partitions: Sequence[str], e
             if not chosen:
                 echo(f"{key.to_user_string()}: nothing to do")
                 continue
-            status |= _say(run_partitions(instance, paths, key, partitions=chosen), [key])
+            status |= _say(run_partitions(instance, paths, key=key, partitions=chosen), [key])
     return status
 
 
@@ -92,7 +92,7 @@ def _chosen(instance: dg.DagsterInstance, paths: StorePaths, key: dg.AssetKey, *
     if definition is None:
         raise InputError(f"asset {key.to_user_string()}: has no partitions. Use `egopipe materialize {key.to_user_string()}`.")
     if failed:
-        return list(failed_partitions(instance, paths, key, definition))
+        return list(failed_partitions(instance, paths, key=key, definition=definition))
     if everything:
         return all_partitions(instance, key)
     if definition is RECORDINGS:

@@ -30,10 +30,8 @@ def _rows(stats: NormStats, feature: str) -> list[tuple[str, float, float, float
         return []
     least, most = np.nanmin(low), np.nanmax(high)
     scale = max(most - least, 1e-9)
-    return [
-        (f"{feature} {name}", *(float(np.nan_to_num((value - least) / scale)) for value in values))
-        for name, *values in zip(found.names, low, mean, high, strict=True)
-    ]
+    shares = [np.nan_to_num((values - least) / scale) for values in (low, mean, high)]
+    return [(f"{feature} {name}", float(shares[0][at]), float(shares[1][at]), float(shares[2][at])) for at, name in enumerate(found.names)]
 
 
 def _drawn(row: tuple[str, float, float, float], top: int) -> str:

@@ -25,7 +25,7 @@ _ENDED = {BulkActionStatus.COMPLETED_SUCCESS, BulkActionStatus.COMPLETED_FAILED,
 _STOPPED = {BulkActionStatus.CANCELED}
 
 
-def ask(address: str, query: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+def ask(address: str, query: str, *, variables: Mapping[str, Any]) -> dict[str, Any]:
     """Send one GraphQL operation and return its data.
 
     Raises:
@@ -54,7 +54,7 @@ def backfill(address: str, keys: Sequence[dg.AssetKey], *, partitions: Sequence[
         ConflictError: The server refused.
     """
     params = {"assetSelection": [_path(key) for key in keys], "partitionNames": list(partitions), "title": title}
-    found = ask(address, _BACKFILL, {"params": params})["launchPartitionBackfill"]
+    found = ask(address, _BACKFILL, variables={"params": params})["launchPartitionBackfill"]
     if found["__typename"] != "LaunchBackfillSuccess":
         raise ConflictError(f"{address}: backfill refused: {found.get('message', found['__typename'])[:300]}")
     return str(found["backfillId"])
@@ -73,7 +73,7 @@ def launch(address: str, keys: Sequence[dg.AssetKey]) -> str:
         "assetSelection": [_path(key) for key in keys],
         "assetCheckSelection": None,
     }
-    found = ask(address, _RUN, {"params": {"selector": selector, "runConfigData": {}}})["launchRun"]
+    found = ask(address, _RUN, variables={"params": {"selector": selector, "runConfigData": {}}})["launchRun"]
     if found["__typename"] != "LaunchRunSuccess":
         reason = found.get("message") or "; ".join(error["message"] for error in found.get("errors", [])) or found["__typename"]
         raise ConflictError(f"{address}: run refused: {reason[:300]}")

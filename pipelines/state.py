@@ -47,9 +47,9 @@ def run_reason(instance: dg.DagsterInstance, run_id: str) -> str:
 def failed_partitions(
     instance: dg.DagsterInstance,
     paths: StorePaths,
+    *,
     key: dg.AssetKey,
     definition: dg.DynamicPartitionsDefinition,
-    *,
     only: Collection[str] | None = None,
 ) -> dict[str, str]:
     """Return why each failed partition failed: what its batch said about it, else what its run did."""
@@ -77,7 +77,9 @@ def asset_states(instance: dg.DagsterInstance, paths: StorePaths) -> list[AssetS
         key = dg.AssetKey(name)
         made = instance.get_materialized_partitions(key)
         stale = tuple(part for part in stale_partitions(instance, key, observed=observed) if part in made)
-        states.append(AssetState(name, len(recordings), len(made), failed_partitions(instance, paths, key, RECORDINGS), stale))
+        states.append(
+            AssetState(name, len(recordings), len(made), failed_partitions(instance, paths, key=key, definition=RECORDINGS), stale)
+        )
     tables = table_state(paths)
     for name, old in (("lance_v2", tables.behind), ("parity_report", tables.due)):
         there = instance.get_latest_materialization_event(dg.AssetKey(name)) is not None
@@ -85,7 +87,7 @@ def asset_states(instance: dg.DagsterInstance, paths: StorePaths) -> list[AssetS
     for name, definition in (("dataset", DATASETS), ("norm_stats", DATASET_RECIPES), ("loader_parity", DATASET_RECIPES)):
         key = dg.AssetKey(name)
         count = len(instance.get_dynamic_partitions(definition.name or ""))
-        failed = failed_partitions(instance, paths, key, definition)
+        failed = failed_partitions(instance, paths, key=key, definition=definition)
         states.append(AssetState(name, count, len(instance.get_materialized_partitions(key)), failed))
     runs = instance.fetch_materializations(dg.AssetKey("training_run"), limit=1000).records
     states.append(AssetState("training_run", None, len(runs)))

@@ -68,7 +68,7 @@ def look_again(instance: dg.DagsterInstance, paths: StorePaths) -> int:
     return len(news)
 
 
-def run_assets(instance: dg.DagsterInstance, paths: StorePaths, keys: Sequence[dg.AssetKey]) -> Asked:
+def run_assets(instance: dg.DagsterInstance, paths: StorePaths, *, keys: Sequence[dg.AssetKey]) -> Asked:
     """Materialise assets without partitions, in one run.
 
     Raises:
@@ -92,7 +92,7 @@ def run_assets(instance: dg.DagsterInstance, paths: StorePaths, keys: Sequence[d
     return Asked("this process", len(keys))
 
 
-def run_partitions(instance: dg.DagsterInstance, paths: StorePaths, key: dg.AssetKey, *, partitions: Sequence[str]) -> Asked:
+def run_partitions(instance: dg.DagsterInstance, paths: StorePaths, *, key: dg.AssetKey, partitions: Sequence[str]) -> Asked:
     """Materialise partitions of one asset; those that fail are named with their reason.
 
     Raises:
@@ -111,7 +111,7 @@ def run_partitions(instance: dg.DagsterInstance, paths: StorePaths, key: dg.Asse
     else:
         os.environ[STORE_VARIABLE] = str(paths.root)
         _run_here(Launcher(instance), key, definition, partitions)
-    failed = failed_partitions(instance, paths, key, definition, only=set(partitions))
+    failed = failed_partitions(instance, paths, key=key, definition=definition, only=set(partitions))
     return Asked(address or "this process", len(partitions) - len(failed), {f"{name} {part}": why for part, why in failed.items()})
 
 

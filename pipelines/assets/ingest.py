@@ -45,7 +45,7 @@ def _recording_asset(
 )
 def episode_zarr(context: dg.AssetExecutionContext, store: StoreResource) -> Iterator[None]:
     """Ingest the recordings of the run; exactly those that are set aside fail."""
-    build(open_batch(context, store.paths(), [RAW_EPISODE]), store)
+    build(open_batch(context, store.paths(), upstream=[RAW_EPISODE]), store)
     yield from ()
 
 
@@ -56,7 +56,7 @@ def episode_zarr(context: dg.AssetExecutionContext, store: StoreResource) -> Ite
 )
 def episode_annotations(context: dg.AssetExecutionContext, store: StoreResource) -> Iterator[None]:
     """Attach the delivered annotations of the recordings of the run."""
-    attach(open_batch(context, store.paths(), [RAW_EPISODE, EPISODE_ZARR]), "annotations")
+    attach(open_batch(context, store.paths(), upstream=[RAW_EPISODE, EPISODE_ZARR]), "annotations")
     yield from ()
 
 
@@ -67,5 +67,5 @@ def episode_annotations(context: dg.AssetExecutionContext, store: StoreResource)
 )
 def episode_calibration(context: dg.AssetExecutionContext, store: StoreResource) -> Iterator[None]:
     """Attach the delivered calibration of the recordings of the run."""
-    attach(open_batch(context, store.paths(), [RAW_EPISODE, EPISODE_ZARR]), "calibration")
+    attach(open_batch(context, store.paths(), upstream=[RAW_EPISODE, EPISODE_ZARR]), "calibration")
     yield from ()

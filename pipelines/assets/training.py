@@ -87,12 +87,12 @@ def training_run(
     result = run_result(paths, config.run)
     if result is None:
         raise dg.Failure(f"run {config.run}: ended without a result. See {paths.runs / config.run}.")
-    keep_note(paths, config.run, {"run_id": context.run.run_id, **provenance_of(context, []), **answered})
+    keep_note(paths, config.run, note={"run_id": context.run.run_id, **provenance_of(context, []), **answered})
     metadata = {**(reported.metadata or {}), **run_metadata(paths.runs / config.run, result)}
     return dg.MaterializeResult(metadata=metadata, tags={RESULT_TAG: result_tag(paths, config.run)})
 
 
-def keep_note(paths: StorePaths, run: str, note: Mapping[str, Any]) -> None:
+def keep_note(paths: StorePaths, run: str, *, note: Mapping[str, Any]) -> None:
     """Leave in the run's folder which Dagster run made it, and what was waived for it."""
     write_atomic(paths.runs / run / "dagster.json", json.dumps(dict(note), indent=1, sort_keys=True).encode() + b"\n")
 

@@ -15,6 +15,8 @@ from typing import Any
 
 from egodata.schema.layout import StorePaths, open_root
 from egodata.testing.world import WorldOptions, write_delivery
+from pipelines.instance import open_instance
+from pipelines.state import AssetState, asset_states
 
 TINY = {"operators": 2, "size": (64, 64), "fps": 10, "seed": 1}
 PROGRAM = [sys.executable, "-c", "from pipelines.cli import main; main()"]
@@ -64,7 +66,7 @@ def wait_until(done: Any, what: str, *, timeout_s: float = WAIT_S) -> None:
     deadline = time.monotonic() + timeout_s
     while not done():
         assert time.monotonic() < deadline, f"{what}: not so after {timeout_s} s"
-        time.sleep(0.3)
+        time.sleep(1)
 
 
 def status(root: Path) -> dict[str, Any]:
@@ -72,6 +74,13 @@ def status(root: Path) -> dict[str, Any]:
     done = egopipe("status", "--store", str(root), "--json")
     assert done.stdout, done.stderr
     return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def state(root: Path, asset: str) -> AssetState:
+    """Return what `egopipe status` knows of one asset, without the cost of a process: for asking again and again."""
+    paths = open_root(root)
+    with open_instance(paths) as instance:
+        return next(found for found in asset_states(instance, paths) if found.asset == asset)
 
 
 def deliver(root: Path, *, episodes: int, fault: str | None = None, name: str = "monday") -> tuple[StorePaths, tuple[str, ...]]:

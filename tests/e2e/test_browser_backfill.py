@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.state import AssetState
 from tests.e2e.pages import keep, see
-from tests.e2e.served import deliver, status, up, wait_until
+from tests.e2e.served import deliver, state, up, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 EPISODES, BROKEN = 60, "truncated-video:3,truncated-video:20,truncated-video:41"
@@ -45,8 +46,8 @@ def shown(browser) -> str:
     return str(browser.execute_script("return document.body.innerText"))
 
 
-def zarr(root: Path) -> dict:
-    return status(root)["assets"]["episode_zarr"]
+def zarr(root: Path) -> AssetState:
+    return state(root, "episode_zarr")
 
 
 def test_a_recording_is_materialised_by_clicking(browser, served) -> None:
@@ -58,7 +59,7 @@ def test_a_recording_is_materialised_by_clicking(browser, served) -> None:
     keep(browser, "materialise-dialog")
     see(browser, "1 partition")
     click(browser, "launch")
-    wait_until(lambda: zarr(root)["materialized"] == 1, "the clicked recording", timeout_s=180)
+    wait_until(lambda: zarr(root).materialized == 1, "the clicked recording", timeout_s=180)
     browser.get(f"{address}/assets/episode_zarr?view=partitions&partition={ids[0]}")
     see(browser, "raw_sha256", "content")
     preview(browser)
@@ -90,12 +91,12 @@ def test_a_backfill_fails_exactly_the_broken_recordings_and_says_why(browser, se
     click(browser, "launch")
     wait_until(lambda: over(root, 57, 3), "the backfill", timeout_s=600)
     found = zarr(root)
-    assert (found["partitions"], found["materialized"], len(found["failed"])) == (60, 57, 3)
+    assert (found.partitions, found.materialized, len(found.failed)) == (60, 57, 3)
     browser.get(f"{address}/assets/episode_zarr?view=partitions&status=FAILED")
-    see(browser, *sorted(found["failed"]))
+    see(browser, *sorted(found.failed))
     keep(browser, "backfill-failed")
-    first = min(found["failed"])
-    browser.get(f"{address}/assets/episode_zarr?view=partitions&partition={first}&status=FAILED")
+    first = min(found.failed)
+    browser.get(f"{address}/assets/episode_zarr?view=events&partition={first}&asset_event_type=ASSET_OBSERVATION")
     see(browser, first, "set aside", "not a readable video")
     keep(browser, "failed-recording")
     browser.get(f"{address}/overview/backfills")
@@ -105,7 +106,7 @@ def test_a_backfill_fails_exactly_the_broken_recordings_and_says_why(browser, se
 
 def over(root: Path, materialized: int, failed: int) -> bool:
     found = zarr(root)
-    return found["materialized"] == materialized and len(found["failed"]) == failed
+    return found.materialized == materialized and len(found.failed) == failed
 
 
 def test_after_the_repair_only_what_failed_is_run_and_all_is_green(browser, served) -> None:
@@ -120,7 +121,7 @@ def test_after_the_repair_only_what_failed_is_run_and_all_is_green(browser, serv
     keep(browser, "failed-only-dialog")
     click(browser, "launch")
     wait_until(lambda: over(root, 60, 0), "the failed ones again", timeout_s=400)
-    assert before["materialized"] == 57
+    assert before.materialized == 57
     browser.get(f"{address}/assets/episode_zarr?view=partitions")
     see(browser, "60")
     time.sleep(3)

@@ -5,7 +5,6 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
@@ -14,9 +13,10 @@ from egodata.catalog import load_dataset
 from egodata.schema.layout import StorePaths, open_root
 from pipelines.history import read_history
 from pipelines.instance import open_instance
+from pipelines.state import AssetState
 from pipelines.waivers import waivers_file
 from tests.e2e.kills import kill_often
-from tests.e2e.served import deliver, egopipe, status, up, wait_until
+from tests.e2e.served import deliver, egopipe, state, status, up, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 AUTOMATIC = {"EGO_SETTLE_S": "1", "EGO_EXECUTOR": "in_process"}
@@ -31,8 +31,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
         yield root, address
 
 
-def asset(root: Path, name: str) -> dict[str, Any]:
-    return dict(status(root)["assets"][name])
+def asset(root: Path, name: str) -> AssetState:
+    return state(root, name)
 
 
 def events(root: Path, name: str) -> list[dg.EventLogRecord]:
@@ -41,17 +41,17 @@ def events(root: Path, name: str) -> list[dg.EventLogRecord]:
 
 
 def proven(root: Path) -> bool:
-    found = status(root)["assets"]
-    return found["parity_report"]["materialized"] == 1 and not found["lance_v2"]["stale"] and not found["parity_report"]["stale"]
+    tables, parity = state(root, "lance_v2"), state(root, "parity_report")
+    return parity.materialized == 1 and not tables.stale and not parity.stale
 
 
 def test_a_delivery_becomes_proven_tables_by_itself(served: tuple[Path, str]) -> None:
     root, _ = served
     _, ids = deliver(root, episodes=EPISODES, fault="truncated-video:2")
-    wait_until(lambda: asset(root, "episode_zarr")["materialized"] == EPISODES - 1, "built by the sensor", timeout_s=LONG_S)
-    assert len(asset(root, "episode_zarr")["failed"]) == 1
+    wait_until(lambda: asset(root, "episode_zarr").materialized == EPISODES - 1, "built by the sensor", timeout_s=LONG_S)
+    assert len(asset(root, "episode_zarr").failed) == 1
     wait_until(lambda: proven(root), "tables and parity by the sensor", timeout_s=LONG_S)
-    wait_until(lambda: asset(root, "episode_calibration")["materialized"] == EPISODES - 1, "attached by the sensor", timeout_s=LONG_S)
+    wait_until(lambda: asset(root, "episode_calibration").materialized == EPISODES - 1, "attached by the sensor", timeout_s=LONG_S)
     assert len({record.partition_key for record in events(root, "episode_zarr")}) == len(events(root, "episode_zarr")) == EPISODES - 1
     notices = (open_root(root).reports / "failed_runs.jsonl").read_text().splitlines()
     assert "not a readable video" in " ".join(json.loads(notices[0])["reasons"]) or "partitions failed" in notices[0]
@@ -62,8 +62,8 @@ def test_a_correction_is_rebuilt_once_and_everything_follows(served: tuple[Path,
     root, _ = served
     before = len(events(root, "episode_zarr"))
     deliver(root, episodes=EPISODES)  # whole files, into the same folder
-    wait_until(lambda: asset(root, "episode_zarr")["materialized"] == EPISODES, "rebuilt by the sensor", timeout_s=LONG_S)
-    wait_until(lambda: proven(root) and asset(root, "lance_v2")["stale"] == [], "refreshed", timeout_s=LONG_S)
+    wait_until(lambda: asset(root, "episode_zarr").materialized == EPISODES, "rebuilt by the sensor", timeout_s=LONG_S)
+    wait_until(lambda: proven(root), "refreshed", timeout_s=LONG_S)
     wait_until(lambda: not unfinished(root), "quiet again", timeout_s=LONG_S)
     assert len(events(root, "episode_zarr")) == before + 1
     assert status(root)["assets"]["episode_zarr"]["failed"] == {}
