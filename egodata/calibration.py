@@ -71,7 +71,8 @@ class CameraCalibration:
         pose = None
         if self.reference_T_camera is not None:
             pose = _matrix(np.array(self.reference_T_camera) @ np.linalg.matrix_power(_CAMERA_T_TURNED, turns))
-        return replace(self, k=_matrix(k), resolution=self.resolution[:: -1 if turns % 2 else 1], reference_T_camera=pose)
+        width, height = self.resolution
+        return replace(self, k=_matrix(k), resolution=(height, width) if turns % 2 else (width, height), reference_T_camera=pose)
 
     def undistorted(self) -> "CameraCalibration":
         """Return the pinhole camera that frames may be undistorted to, at the same size and principal point.

@@ -1,7 +1,7 @@
 """From a frozen dataset to batches on a device."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -9,10 +9,10 @@ from torch import Tensor
 
 from egodata.catalog import Manifest, load_dataset
 from egodata.errors import ConfigError, NotFoundError, RecipeError
-from egodata.sampling import HeadSource, Recipe, Sample
+from egodata.sampling import HeadSource, Recipe, Share
 from egodata.schema.layout import StorePaths
 from egodata.stats import NormStats
-from egodata.torch import Batch, HeadLoader, images_to_device, make_loader
+from egodata.torch import Batch, HeadLoader, Loading, images_to_device, make_loader
 from egodata.torch.images import IMAGENET_MEAN, IMAGENET_STD
 from egotrain.conf import DataConfig, EvaluationConfig, FitConfig
 from egotrain.policies.base import Observation
@@ -98,27 +98,8 @@ def rank_loader(source: HeadSource, config: DataConfig, *, ranks: Ranks) -> Head
     Batch k of the run holds `world x batch_size` neighbours in the epoch's order; rank r takes the r-th `batch_size` of them. What
     does not fill a batch of every rank at the end of an epoch is left out of that epoch, so all ranks take the same number of steps.
     """
-    shared = source if ranks.world == 1 else RankSource.of(source, ranks)
-    return make_loader(shared, batch_size=ranks.world * config.batch_size, num_workers=config.num_workers)
-
-
-class RankSource(HeadSource):
-    """A view of a head that reads, of every list of training samples, the part of one rank."""
-
-    ranks: Ranks
-
-    @classmethod
-    def of(cls, source: HeadSource, ranks: Ranks) -> "RankSource":
-        """Return a view of the same head, index and cache."""
-        view = object.__new__(cls)
-        view.__dict__.update(source.__dict__)
-        view.ranks = ranks
-        return view
-
-    def samples(self, indices: Sequence[int], *, epoch: int | None = None, with_images: bool = True) -> list[Sample]:
-        """Read this rank's part of the samples, the same number on every rank; see `HeadSource.samples`."""
-        each = len(indices) // self.ranks.world
-        return super().samples(indices[self.ranks.rank * each : (self.ranks.rank + 1) * each], epoch=epoch, with_images=with_images)
+    loading = Loading(share=Share(ranks.rank, ranks.world))
+    return make_loader(source, batch_size=config.batch_size, num_workers=config.num_workers, loading=loading)
 
 
 def policy_dims(source: HeadSource, config: DataConfig) -> PolicyDims:

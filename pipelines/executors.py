@@ -40,8 +40,8 @@ def spread_for(name: str) -> Spread | None:
 
 
 def workers_for(name: str, wanted: int) -> int:
-    """Return how many processes of this machine a batch uses."""
-    return 1 if name == IN_PROCESS else wanted
+    """Return how many processes of this machine a batch uses; 0 is the batch's own."""
+    return 0 if name == IN_PROCESS else wanted
 
 
 def _ray() -> Any:
@@ -83,7 +83,7 @@ def _completed(ray: Any, waiting: Sequence[_Pending], job: Job) -> Generator[Out
                 if attempt < ATTEMPTS:
                     running[task.remote(ref, job, raw=raw)] = (ref, raw, attempt + 1)
                     continue
-                yield set_aside(ref, job.paths, findings=(_died(ref, error),), raw=raw)
+                yield set_aside(ref, job, findings=(_died(ref, error),), raw=raw)
             else:
                 yield outcome
     finally:

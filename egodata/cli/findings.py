@@ -16,7 +16,7 @@ def severity_of(name: str) -> Severity:
 
 def finding_rows(findings: Sequence[Finding]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return columns and rows of a table of findings; a waiver stands behind the message."""
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (finding.episode, finding.severity.name.lower(), finding.code, finding.id, finding.message + waived(finding))
         for finding in findings
     ]

@@ -47,9 +47,14 @@ class DraftReader:
         """Keys that are present, sorted."""
         return tuple(sorted(self.draft.annotations))
 
+    @property
+    def structure_keys(self) -> tuple[str, ...]:
+        """Keys of structural spans that are present, sorted."""
+        return tuple(sorted(self.draft.structure))
+
     def spans(self, key: str) -> tuple[Span, ...] | None:
         """Return the spans of a key; None if it is absent."""
-        found = self.draft.annotations.get(key)
+        found = self.draft.annotations.get(key, self.draft.structure.get(key))
         return None if found is None else tuple(found)
 
     def rows(self, keys: Sequence[str], ranges: Sequence[tuple[int, int]]) -> dict[str, NDArray[Any]]:

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -36,7 +36,7 @@ def _unheard(outcome: Outcome) -> None:
     """Tell nobody."""
 
 
-Spread = Callable[[Sequence[_Pending], Job], Iterator[Outcome]]
+Spread = Callable[[Sequence[Pending], Job], Iterator[Outcome]]
 """Treats recordings elsewhere, as on a cluster: given what did not turn out to be unchanged, it gives each outcome as it completes."""
 
 
@@ -82,7 +82,8 @@ def ingest(
     twins = {} if vendor.unique_ids else known_raw(paths, vendor.name)
     waivers = read_waivers(paths.ledger)
     job = Job(paths, filled, options.settings, settings, options.force, clips, options.stall_s, waivers, twins)
-    outcomes = _outcomes(selected, job, workers, progress=progress, on_outcome=on_outcome)
+    treat_them = partial(_treat_all, workers=workers, spread=spread)
+    outcomes = _outcomes(selected, job, treat_them, progress=progress, on_outcome=on_outcome)
     report = IngestReport(
         options.vendor,
         filled.dataset,
@@ -99,7 +100,12 @@ def ingest(
 
 
 def _outcomes(
-    selected: Discovery, job: Job, workers: int, *, progress: Progress, on_outcome: Callable[[Outcome], None]
+    selected: Discovery,
+    job: Job,
+    treat_them: Callable[..., Generator[Outcome, None, None]],
+    *,
+    progress: Progress,
+    on_outcome: Callable[[Outcome], None],
 ) -> tuple[Outcome, ...]:
     """Treat everything and return one outcome per recording, sorted by id."""
     total = len(selected.recordings) + len(selected.refused)
@@ -107,7 +113,7 @@ def _outcomes(
     for outcome in outcomes:
         on_outcome(outcome)
     progress(LABEL, len(outcomes), total)
-    with closing(_treat_all(selected.recordings, job, workers, spread)) as treated:
+    with closing(treat_them(selected.recordings, job)) as treated:
         for outcome in treated:
             outcomes.append(outcome)
             on_outcome(outcome)
@@ -198,7 +204,7 @@ def _workers(options: IngestOptions) -> int:
     return wanted
 
 
-def _treat_all(recordings: Sequence[RecordingRef], job: Job, workers: int, spread: Spread | None) -> Generator[Outcome, None, None]:
+def _treat_all(recordings: Sequence[RecordingRef], job: Job, *, workers: int, spread: Spread | None) -> Generator[Outcome, None, None]:
     """Skip what did not change in this process, then treat the rest in as many as that is worth."""
     waiting: list[Pending] = []
     for ref in recordings:

@@ -4,6 +4,7 @@ import av
 import cv2
 import numpy as np
 from av.video.reformatter import VideoReformatter
+from numpy.typing import NDArray
 
 from egodata.calibration import CameraCalibration
 from egodata.geometry.camera import undistortion_map
@@ -34,4 +35,4 @@ class Undistorter:
         """
         rgb = rgb_array(to_rgb(frame, self._reformatter, size=self._size, where=self._where))
         bent = cv2.remap(rgb, self._x, self._y, cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE)
-        return av.VideoFrame.from_ndarray(np.ascontiguousarray(bent), format="rgb24")
+        return av.VideoFrame.from_ndarray(np.ascontiguousarray(bent, np.uint8), format="rgb24")
