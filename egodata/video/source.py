@@ -44,7 +44,8 @@ def open_video(path: Path) -> tuple[Any, Any]:
         container.close()
         raise VideoError(f"video {name}: no video stream in it, only {kinds}.")
     stream = container.streams.video[0]
-    if stream.codec_context is None:
+    known: object = stream.codec_context  # none for a codec that this build does not know, whatever av's types say
+    if known is None:
         container.close()
         raise VideoError(f"video {name}: its codec is not known; the file is damaged or newer than this build. Get the file again.")
     stream.codec_context.thread_count = 1

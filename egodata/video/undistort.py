@@ -4,7 +4,6 @@ import av
 import cv2
 import numpy as np
 from av.video.reformatter import VideoReformatter
-from numpy.typing import NDArray
 
 from egodata.calibration import CameraCalibration
 from egodata.geometry.camera import undistortion_map
