@@ -61,7 +61,7 @@ class CameraCalibration:
         Raises:
             SchemaError: K has skew, or the model tangential terms (p1, p2) which change roles.
         """
-        turns = quarter_turns % 4
+        turns, (width, height) = quarter_turns % 4, self.resolution
         if turns and self.model == "OPENCV" and any(self.distortion[2:4]):
             raise SchemaError(
                 f"camera turned by {90 * turns} degrees: its tangential distortion {self.distortion[2:4]} is not round. Undistort first."
@@ -71,7 +71,7 @@ class CameraCalibration:
         pose = None
         if self.reference_T_camera is not None:
             pose = _matrix(np.array(self.reference_T_camera) @ np.linalg.matrix_power(_CAMERA_T_TURNED, turns))
-        return replace(self, k=_matrix(k), resolution=self.resolution[:: -1 if turns % 2 else 1], reference_T_camera=pose)
+        return replace(self, k=_matrix(k), resolution=(height, width) if turns % 2 else (width, height), reference_T_camera=pose)
 
     def undistorted(self) -> "CameraCalibration":
         """Return the pinhole camera that frames may be undistorted to, at the same size and principal point.

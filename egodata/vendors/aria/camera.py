@@ -136,4 +136,5 @@ def _halved(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the mean of every 2x2 pixels, rounded."""
     height, width = picture.shape[0] // 2, picture.shape[1] // 2
     blocks = picture[: 2 * height, : 2 * width].reshape(height, 2, width, 2, 3).astype(np.uint16)
-    return ((blocks.sum((1, 3)) + 2) // 4).astype(np.uint8)
+    mean: NDArray[np.uint8] = ((blocks.sum((1, 3)) + 2) // 4).astype(np.uint8)
+    return mean
