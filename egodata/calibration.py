@@ -52,7 +52,7 @@ class CameraCalibration:
     def cropped(self, left_px: int, top_px: int, *, size: tuple[int, int]) -> "CameraCalibration":
         """Return the calibration for the image cut to `size`, starting at that column and row."""
         k = np.array(self.k, np.float64)
-        k[:, :3] = shift_intrinsics(k[:, :3], left_px, top_px)
+        k[:, :3] = shift_intrinsics(k[:, :3], left_px=left_px, top_px=top_px)
         return replace(self, k=_matrix(k), resolution=size)
 
     def turned(self, quarter_turns: int) -> "CameraCalibration":
