@@ -9,8 +9,7 @@ import pytest
 
 from egodata.formats.zarr import ZarrStore
 from egodata.geometry.camera import project, scale_intrinsics
-from egodata.geometry.hand import convert_left_hand, hand_poses
-from egodata.geometry.pose import invert, matrix_from_pose, transform_points
+from egodata.geometry.pose import compose, invert, matrix_from_pose, transform_points
 from egodata.geometry.rotation import angle_rad
 from egodata.ingest import IngestOptions, ingest
 from egodata.schema.features import SIDES
@@ -72,10 +71,13 @@ def require(told, part):
         pytest.skip(f"{told.vendor} files do not carry {part}: {WRITERS[told.vendor].carries[part]}")
 
 
+def assert_transforms(mine: np.ndarray, true: np.ndarray) -> None:
+    np.testing.assert_allclose(mine[:, :3, 3], true[:, :3, 3], atol=POSITION_M)
+    assert np.rad2deg(angle_rad(mine[:, :3, :3], true[:, :3, :3]).max()) <= ROTATION_DEG
+
+
 def assert_poses(mine: np.ndarray, true: np.ndarray) -> None:
-    np.testing.assert_allclose(mine[:, :3], true[:, :3], atol=POSITION_M)
-    angle = angle_rad(matrix_from_pose(mine.astype(np.float64))[:, :3, :3], matrix_from_pose(true)[:, :3, :3])
-    assert np.rad2deg(angle.max()) <= ROTATION_DEG
+    assert_transforms(matrix_from_pose(mine.astype(np.float64)), true)
 
 
 def test_the_world_is_worth_the_test():
@@ -96,10 +98,7 @@ def test_the_pieces_are_the_recording(told):
 def test_head_poses(told):
     require(told, "head")
     assert told.rows("obs_head_pose_valid").all()
-    true = told.episode.head.world_T_head
-    mine = told.rows("obs_head_pose")
-    np.testing.assert_allclose(mine[:, :3], true[:, :3, 3], atol=POSITION_M)
-    assert np.rad2deg(angle_rad(matrix_from_pose(mine.astype(np.float64))[:, :3, :3], true[:, :3, :3]).max()) <= ROTATION_DEG
+    assert_poses(told.rows("obs_head_pose"), told.episode.head.world_T_head)
 
 
 @pytest.mark.parametrize("hand", [0, 1], ids=SIDES)
@@ -114,9 +113,11 @@ def test_hands_and_their_validity(told, hand):
     np.testing.assert_array_equal(told.rows(f"{side}.obs_keypoints_point_valid"), seen)
     np.testing.assert_allclose(points[seen], true[seen], atol=POSITION_M)
     assert np.isnan(points[~seen]).all()
-    for name, poses in zip(("obs_wrist_pose", "obs_ee_pose"), hand_poses(true)[:2], strict=True):
+    # The simulated wrist has x right, y down, z forward on both hands, palms down: anat-v1 turns the left one by 180 degrees about z.
+    rotation = told.episode.world_T_wrist[:, hand, :3, :3] @ (np.diag([-1.0, -1, 1]) if side == "left" else np.eye(3))
+    for name, origin in (("obs_wrist_pose", true[:, 0]), ("obs_ee_pose", true[:, [0, 5, 9, 13, 17]].mean(axis=1))):
         np.testing.assert_array_equal(told.rows(f"{side}.{name}_valid"), there)
-        assert_poses(told.rows(f"{side}.{name}")[there], poses[there])
+        assert_poses(told.rows(f"{side}.{name}")[there], compose(rotation, origin)[there])
 
 
 @pytest.mark.parametrize("hand", [0, 1], ids=SIDES)
@@ -127,12 +128,7 @@ def test_arms_do_what_the_hands_did(told, hand):
     side, episode = SIDES[hand], told.episode
     world_T_base = episode.head.world_T_head[0] @ np.array(reader.calibration.arm_bases[side])
     world_T_ee = world_T_base @ matrix_from_pose(told.rows(f"{side}.obs_ee_pose").astype(np.float64))
-    wrist = hand_poses(episode.keypoints_m[:, hand])[0]
-    if side == "left":  # the robot holds both grippers alike, as mirror-left-v1 holds hands
-        wrist = convert_left_hand(wrist, declared="anat-v1", wanted="mirror-left-v1")
-    true = matrix_from_pose(wrist)
-    np.testing.assert_allclose(world_T_ee[:, :3, 3], true[:, :3, 3], atol=POSITION_M)
-    assert np.rad2deg(angle_rad(world_T_ee[:, :3, :3], true[:, :3, :3]).max()) <= ROTATION_DEG
+    assert_transforms(world_T_ee, episode.world_T_wrist[:, hand])
     np.testing.assert_allclose(told.rows(f"{side}.obs_gripper")[:, 0], 1 - episode.grasp[:, hand], atol=1e-6)
     for name in ("ee_pose", "gripper", "joints"):
         assert told.rows(f"{side}.obs_{name}_valid").all() and told.rows(f"{side}.cmd_{name}_valid").all()

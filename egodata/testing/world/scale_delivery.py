@@ -82,10 +82,10 @@ def annotation(episode: SimulatedEpisode) -> dict[str, Any]:
 
 
 def sub_goals(episode: SimulatedEpisode) -> list[dict[str, Any]]:
-    """Return a clip per step; each edge lies half way between two frames."""
+    """Return a clip per step; each edge is the time of a frame: of the first one inside, and of the first one behind."""
     stamps = episode.stamps_ns // 1000
     half = (stamps[-1] - stamps[0]) // (2 * (len(stamps) - 1))
-    edges = [stamps[0] - half, *((stamps[1:] + stamps[:-1]) // 2), stamps[-1] + half]
+    edges = [*stamps, stamps[-1] + half]
     return [
         {
             "timestamp": int(edges[start]),

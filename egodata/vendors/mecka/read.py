@@ -26,6 +26,7 @@ from egodata.schema.features import (
 from egodata.vendors.base import Drafts, Notes, RecordingRef
 from egodata.vendors.files import entry_name
 from egodata.vendors.frames import cast_float32, stored_size
+from egodata.vendors.human import canonical_embodiment
 from egodata.vendors.mecka.clock import Clock, read_clock
 from egodata.vendors.mecka.config import MeckaConfig
 from egodata.vendors.mecka.discover import episode_json, recording_files
@@ -185,7 +186,7 @@ def _meta(
         delivery=ref.delivery,
         operator=ref.operator,
         session=_session(ref, value, clock),
-        embodiment=config.embodiment,
+        embodiment=canonical_embodiment(config.embodiment, notes),
         task_name=_text(value.get("task_name")) or _text(value.get("task")) or ref.dataset,
         task_description=_text(value.get("task_description")),
         total_frames=total,

@@ -1,5 +1,6 @@
 """EgoDex: joints to MANO's points, confidences to masks, no times to a stated clock; and what goes wrong with its files."""
 
+import shutil
 from contextlib import suppress
 from fractions import Fraction
 
@@ -8,12 +9,15 @@ import numpy as np
 import pytest
 
 from egodata.errors import InputError, VideoError
+from egodata.formats.zarr import ZarrStore
 from egodata.geometry.pose import compose, matrix_from_pose
 from egodata.ingest import IngestOptions, ingest
+from egodata.schema.layout import StorePaths
 from egodata.testing.drafts import moving_frames, write_source
 from egodata.vendors import SetAside, VendorOptions, get_vendor
 from egodata.vendors.egodex.joints import JOINTS, joint_names
 from egodata.video import decode_video
+from egodata.video.write import write_mp4
 
 from .vendor_files import FRAMES, SIZE, codes, forty_frames, hand_points
 
@@ -244,3 +248,33 @@ def test_one_broken_file_does_not_stop_the_others(egodex, tmp_path):
     again = ingest(egodex.root, options=IngestOptions("egodex", tmp_path / "store", "kitchen", workers=1))
     assert (len(again.built), len(again.skipped)) == (0, 1)
     assert sum(1 for _ in decode_video(egodex.path.with_suffix(".mp4"))) == FRAMES
+
+
+def test_frames_that_are_not_evenly_spaced_keep_their_own_times(egodex, tmp_path):
+    times = np.round(np.arange(FRAMES) * 1e9 / 30).astype(np.int64) + 20_000_000 * (np.arange(FRAMES) % 2)
+    write_mp4(tmp_path / "uneven.mp4", moving_frames(FRAMES, SIZE, 3), fps=30, timestamps=times.tolist())
+    egodex.video = (tmp_path / "uneven.mp4").read_bytes()
+    draft = egodex.draft()
+    assert "frames-uneven" in codes(draft) and draft.meta.clock == "frame0"
+    assert np.abs(draft.arrays["obs_rgb_timestamps_ns"] - times).max() < 20_000
+
+
+def test_a_corrected_recording_is_built_again_once(egodex, tmp_path):
+    options = IngestOptions("egodex", tmp_path / "store", "kitchen", workers=1)
+    egodex.write()
+    first = ingest(egodex.root, options=options)
+    egodex.head[:, 0, 3] += 0.01
+    egodex.write()
+    corrected, again = (ingest(egodex.root, options=options) for _ in range(2))
+    contents = [dict(report.outcomes[0].episodes) for report in (first, corrected, again)]
+    assert (len(corrected.built), len(again.skipped)) == (1, 1)
+    assert contents[0] != contents[1] == contents[2] and list(contents[0]) == ["egodex-kitchen-fold-7"]
+    assert ZarrStore(StorePaths(tmp_path / "store")).open("egodex-kitchen-fold-7").meta.task_description == "fold the cloth"
+
+
+def test_two_ids_that_differ_in_case_only_are_refused(egodex, tmp_path):
+    egodex.write()
+    shutil.copytree(egodex.root / "fold", egodex.root / "Fold")
+    report = ingest(egodex.root, options=IngestOptions("egodex", tmp_path / "store", "kitchen", workers=1))
+    assert (len(report.built), len(report.set_aside), report.status) == (0, 2, 1)
+    assert {finding.code for outcome in report.outcomes for finding in outcome.findings} == {"id-collision"}
