@@ -52,7 +52,7 @@ class CameraCalibration:
     def cropped(self, left_px: int, top_px: int, *, size: tuple[int, int]) -> "CameraCalibration":
         """Return the calibration for the image cut to `size`, starting at that column and row."""
         k = np.array(self.k, np.float64)
-        k[:, :3] = shift_intrinsics(k[:, :3], left_px, top_px)
+        k[:, :3] = shift_intrinsics(k[:, :3], left_px=left_px, top_px=top_px)
         return replace(self, k=_matrix(k), resolution=size)
 
     def turned(self, quarter_turns: int) -> "CameraCalibration":
@@ -61,7 +61,7 @@ class CameraCalibration:
         Raises:
             SchemaError: K has skew, or the model tangential terms (p1, p2) which change roles.
         """
-        turns = quarter_turns % 4
+        turns, (width, height) = quarter_turns % 4, self.resolution
         if turns and self.model == "OPENCV" and any(self.distortion[2:4]):
             raise SchemaError(
                 f"camera turned by {90 * turns} degrees: its tangential distortion {self.distortion[2:4]} is not round. Undistort first."
@@ -71,7 +71,6 @@ class CameraCalibration:
         pose = None
         if self.reference_T_camera is not None:
             pose = _matrix(np.array(self.reference_T_camera) @ np.linalg.matrix_power(_CAMERA_T_TURNED, turns))
-        width, height = self.resolution
         return replace(self, k=_matrix(k), resolution=(height, width) if turns % 2 else (width, height), reference_T_camera=pose)
 
     def undistorted(self) -> "CameraCalibration":

@@ -98,7 +98,7 @@ def undistortion_map(
     return to_pixels(distort(plane, distortion, model=model), k)
 
 
-def shift_intrinsics(k: NDArray[np.floating], left_px: float, top_px: float) -> Array:
+def shift_intrinsics(k: NDArray[np.floating], *, left_px: float, top_px: float) -> Array:
     """Return K for an image cut at the left and the top by so many pixels; negative ones were added."""
     out = np.array(k, np.float64)
     out[0, 2] -= left_px

@@ -33,5 +33,5 @@ class Undistorter:
             VideoError: Its colours have no conversion here.
         """
         rgb = rgb_array(to_rgb(frame, self._reformatter, size=self._size, where=self._where))
-        bent = cv2.remap(rgb, self._x, self._y, cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE)
-        return av.VideoFrame.from_ndarray(np.ascontiguousarray(bent, np.uint8), format="rgb24")
+        bent = np.asarray(cv2.remap(rgb, self._x, self._y, cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE), np.uint8)
+        return av.VideoFrame.from_ndarray(np.ascontiguousarray(bent), format="rgb24")

@@ -61,7 +61,7 @@ def write_delivery(out: Path, options: WorldOptions, *, progress: Progress = sil
     if writer.config is not None:
         (out / FOLDER / f"{options.vendor}.yaml").write_text(writer.config(options.size, options.fps))
     if writer.finish is not None:
-        writer.finish(out, episodes, options.fps)
+        writer.finish(out, episodes, fps=options.fps)
     return _summary(out, episodes, written, {episodes[index].id: name for index, name in faults.items()})
 
 

@@ -52,7 +52,7 @@ def write_recording(delivery: Path, episode: SimulatedEpisode, *, fps: int) -> N
     pq.write_table(pa.table(columns), path)
 
 
-def finish(delivery: Path, episodes: Sequence[SimulatedEpisode], fps: int) -> None:
+def finish(delivery: Path, episodes: Sequence[SimulatedEpisode], *, fps: int) -> None:
     """Write the files that recordings share, and the meta folder."""
     rows: list[dict[str, Any]] = []
     start = 0

@@ -23,6 +23,14 @@ class Write(Protocol):
         ...
 
 
+class Finish(Protocol):
+    """Writes what all recordings of a delivery share, once they are there."""
+
+    def __call__(self, delivery: Path, episodes: Sequence[SimulatedEpisode], *, fps: int) -> None:
+        """Write it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Writer:
     """A vendor's way of delivering the world.
@@ -35,7 +43,7 @@ class Writer:
         config: Gives the vendor config that a delivery needs, by size and fps; None where it needs none.
         clock: Of the episode's time stamps.
         missing_points: Keypoints that the vendor does not track.
-        finish: Writes what all recordings share, such as a list of them, once they are there: folder, episodes in order, fps.
+        finish: Writes what all recordings share, such as a list of them, once they are there.
     """
 
     variant: Callable[[SimulatedEpisode], SimulatedEpisode]
@@ -43,7 +51,7 @@ class Writer:
     write: Write
     carries: dict[str, str]
     config: Callable[[tuple[int, int], int], str] | None = None
-    finish: Callable[[Path, Sequence[SimulatedEpisode], int], None] | None = None
+    finish: Finish | None = None
     clock: str = "unix"
     missing_points: tuple[int, ...] = ()
 

@@ -85,7 +85,7 @@ def quarter_turns(down: NDArray[np.floating]) -> int | None:
     return int(np.argmax(share)) if share.max() >= _LEVEL else None
 
 
-def frames_of(path: Path, camera: UprightCamera, rows: NDArray[np.int64], *, stream: str) -> Iterator[NDArray[np.uint8]]:
+def frames_of(path: Path, camera: UprightCamera, *, rows: NDArray[np.int64], stream: str) -> Iterator[NDArray[np.uint8]]:
     """Decode, undistort and turn the RGB frames of a recording, one at a time.
 
     Args:
@@ -109,12 +109,12 @@ def frames_of(path: Path, camera: UprightCamera, rows: NDArray[np.int64], *, str
         _OVERSAMPLING * width, _OVERSAMPLING * height, _OVERSAMPLING * camera.focal_px, RGB, native.get_transform_device_camera()
     )
     for row in rows:
-        picture = _picture(recording, number, int(row), path, camera)
+        picture = _picture(recording, number, int(row), path=path, camera=camera)
         wide = calibration.distort_by_calibration(picture, linear, native)
         yield np.ascontiguousarray(np.rot90(_halved(wide), k=-camera.quarter_turns))
 
 
-def _picture(recording: Any, stream: Any, row: int, path: Path, camera: UprightCamera) -> NDArray[np.uint8]:
+def _picture(recording: Any, stream: Any, row: int, *, path: Path, camera: UprightCamera) -> NDArray[np.uint8]:
     try:
         with quiet():
             image, _ = recording.get_image_data_by_index(stream, row)
@@ -136,4 +136,5 @@ def _halved(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the mean of every 2x2 pixels, rounded."""
     height, width = picture.shape[0] // 2, picture.shape[1] // 2
     blocks = picture[: 2 * height, : 2 * width].reshape(height, 2, width, 2, 3).astype(np.uint16)
-    return np.asarray((blocks.sum((1, 3)) + 2) // 4, np.uint8)
+    mean: NDArray[np.uint8] = ((blocks.sum((1, 3)) + 2) // 4).astype(np.uint8)
+    return mean

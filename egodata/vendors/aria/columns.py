@@ -31,7 +31,7 @@ class Columns:
         return np.stack([self.values[name] for name in names], axis=-1)
 
 
-def read_columns(path: Path, stamp: str, wanted: Sequence[str], *, notes: Notes) -> Columns:
+def read_columns(path: Path, stamp: str, *, wanted: Sequence[str], notes: Notes) -> Columns:
     """Read a time column and number columns of a table with a header line.
 
     Args:

@@ -78,7 +78,7 @@ def read_track(path: Path, notes: Notes) -> Track:
         SetAside: It cannot be read, or its time goes back.
     """
     position, quat = [f"t{axis}_world_device" for axis in "xyz"], [f"q{axis}_world_device" for axis in "wxyz"]
-    table = read_columns(path, STAMP, [*position, *quat], notes=notes)
+    table = read_columns(path, STAMP, wanted=[*position, *quat], notes=notes)
     rows = np.concatenate([table.stack(position), table.stack(quat)], axis=-1)
     stamps, rows = increasing(table.stamps * _NS, rows, stream=path.name, notes=notes)
     poses, usable = poses_from_xyz_quat(rows[:, :3], rows[:, 3:], tolerance=QUAT_TOLERANCE)
@@ -104,7 +104,7 @@ def read_hands(path: Path, *, min_confidence: float, notes: Notes) -> Hands:
     extra = [name for name in header_of(path, notes) if not whole and name[:2] in ("tx", "ty", "tz", "nx", "ny", "nz")]
     scores = [f"{side}_tracking_confidence" for side in SIDES]
     wanted = dict.fromkeys([*scores, *names["left"], *names["right"], *extra])
-    table = read_columns(path, STAMP, list(wanted), notes=notes)
+    table = read_columns(path, STAMP, wanted=list(wanted), notes=notes)
     rows = table.stack(list(wanted))
     stamps, rows = increasing(table.stamps * _NS, rows, stream=path.name, notes=notes)
     values = dict(zip(wanted, rows.T, strict=True))

@@ -82,7 +82,7 @@ def read_recording(ref: RecordingRef, config: AriaConfig) -> Drafts:
     videos: dict[str, CameraSource] = {}
     calibration = None
     if source.camera is not None and vrs is not None:
-        make = partial(frames_of, vrs, source.camera, np.arange(total), stream=config.rgb_stream)
+        make = partial(frames_of, vrs, source.camera, rows=np.arange(total), stream=config.rgb_stream)
         videos[config.camera] = FrameSource(make, total, source.camera.size)
         calibration = Calibration("head", {config.camera: source.camera.calibration})
     return Drafts((EpisodeDraft(meta, arrays, videos, {}, calibration, tuple(notes.found)),))
@@ -102,7 +102,7 @@ def _mps(ref: RecordingRef, config: AriaConfig, notes: Notes) -> tuple[Track | N
             continue
         found = read_hands(path, min_confidence=config.min_confidence, notes=notes)
         if track is not None and not _overlap(found.stamps_ns, track.stamps_ns):
-            _note_clock(found.source, found.stamps_ns, track.source, track.stamps_ns, notes)
+            _note_clock(found.source, found.stamps_ns, track.source, track.stamps_ns, notes=notes)
         elif chosen is None:
             chosen = found
             if name in WRIST_FILES:
@@ -116,7 +116,7 @@ def _overlap(first_ns: NDArray[np.int64], second_ns: NDArray[np.int64]) -> bool:
     return bool(first_ns[0] <= second_ns[-1] and second_ns[0] <= first_ns[-1])
 
 
-def _note_clock(name: str, stamps: NDArray[np.int64], other: str, against: NDArray[np.int64], notes: Notes) -> None:
+def _note_clock(name: str, stamps: NDArray[np.int64], other: str, against: NDArray[np.int64], *, notes: Notes) -> None:
     given, wanted = (f"{times[0] / 1e9:.1f} to {times[-1] / 1e9:.1f} s" for times in (stamps, against))
     notes.add(
         "clock-mismatch",
@@ -176,7 +176,7 @@ def _with_vrs(path: Path, track: Track | None, hands: Hands | None, *, config: A
 def _on_clock(found: _Stream | None, stamps: NDArray[np.int64], notes: Notes) -> _Stream | None:
     if found is None or not len(found.stamps_ns) or _overlap(found.stamps_ns, stamps):
         return found
-    _note_clock(found.source, found.stamps_ns, "the RGB stream", stamps, notes)
+    _note_clock(found.source, found.stamps_ns, "the RGB stream", stamps, notes=notes)
     return None
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from egodata.errors import VideoError
 
 _MAGIC = b"VisionRe"
-_HEADER = struct.Struct("<24xII3q")
+_HEADER = struct.Struct("<16xII3q")
 _SIZE = struct.Struct("<I")
 
 

@@ -50,7 +50,7 @@ class Matched:
     distance_ns: NDArray[np.int64]
 
 
-def scan_cameras(ref: RecordingRef, config: LeRobotConfig, notes: Notes) -> dict[str, Footage]:
+def scan_cameras(ref: RecordingRef, config: LeRobotConfig, *, notes: Notes) -> dict[str, Footage]:
     """Scan the videos of an episode, by camera name.
 
     Raises:
@@ -120,7 +120,7 @@ def match(footage: Footage, stamps: NDArray[np.int64]) -> Matched:
     return Matched(footage, rows + footage.first, distance)
 
 
-def check_match(camera: Matched, fps: Fraction, config: LeRobotConfig, notes: Notes) -> None:
+def check_match(camera: Matched, fps: Fraction, *, config: LeRobotConfig, notes: Notes) -> None:
     """Refuse an episode whose rows have no frame near enough in the reference camera.
 
     Raises:

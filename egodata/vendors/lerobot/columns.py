@@ -33,7 +33,7 @@ def numbers_of(table: pa.Table, column: str, *, total: int, notes: Notes) -> NDA
         )
 
 
-def joint_arrays(table: pa.Table, ref: RecordingRef, config: LeRobotConfig, *, total: int, notes: Notes) -> tuple[Arrays, Specs]:
+def joint_arrays(table: pa.Table, ref: RecordingRef, *, config: LeRobotConfig, total: int, notes: Notes) -> tuple[Arrays, Specs]:
     """Return the configured columns as features, (T, D) float32 with a mask.
 
     Raises:

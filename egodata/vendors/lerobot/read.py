@@ -33,15 +33,15 @@ def read_recording(ref: RecordingRef, config: LeRobotConfig) -> Drafts:
     notes = Notes(ref.id)
     table = _read_table(ref, notes)
     rows = _check_rows(table, ref, notes)
-    scans = scan_cameras(ref, config, notes)
+    scans = scan_cameras(ref, config, notes=notes)
     reference = config.reference_camera if config.reference_camera in scans else sorted(scans)[0]
     fps = _rate(ref, scans[reference].scan, notes)
     total = _trim(rows, scans[reference].scan, config, notes)
     stamps = frame_times_ns(np.arange(total), fps)
     cameras = {name: match(footage, stamps) for name, footage in sorted(scans.items())}
-    check_match(cameras[reference], fps, config, notes)
+    check_match(cameras[reference], fps, config=config, notes=notes)
     if config.human is None:
-        arrays, features = joint_arrays(table, ref, config, total=total, notes=notes)
+        arrays, features = joint_arrays(table, ref, config=config, total=total, notes=notes)
     else:
         arrays, features = human_arrays(table, config.human, stamps_ns=stamps, share=config.missing_hand_share, notes=notes)
     arrays[TIMESTAMPS], features[TIMESTAMPS] = stamps, timestamps_spec()
