@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -146,7 +146,7 @@ def _wanted(discovery: Discovery, only: tuple[str, ...]) -> list[RecordingRef]:
     return [ref for ref in discovery.recordings if not only or ref.id in only]
 
 
-def _examine_all(refs: list[RecordingRef], examination: _Examination, workers: int | None) -> Iterator[Examined]:
+def _examine_all(refs: list[RecordingRef], examination: _Examination, workers: int | None) -> Generator[Examined, None, None]:
     work = partial(_examine, examination=examination)
     waiting: list[Pending] = [(ref, None) for ref in refs]
     wanted = min(2, os.cpu_count() or 1) if workers is None else workers

@@ -41,7 +41,7 @@ def open_video(path: Path) -> tuple[Any, Any]:
         kinds = ", ".join(sorted({stream.type for stream in container.streams})) or "no stream"
         container.close()
         raise VideoError(f"video {name}: no video stream in it, only {kinds}.")
-    stream = container.streams.video[0]
+    stream = cast(Any, container.streams.video[0])
     if stream.codec_context is None:
         container.close()
         raise VideoError(f"video {name}: its codec is not known; the file is damaged or newer than this build. Get the file again.")
