@@ -24,7 +24,7 @@ def damage(folder: Path, rng: random.Random) -> str:
         kind = rng.choice(kinds)
         try:
             detail = kind(path, rng)
-        except (ValueError, TypeError, KeyError, IndexError, pa.ArrowException, OSError) as error:
+        except (ValueError, TypeError, KeyError, IndexError, pa.ArrowException, OSError, RuntimeError) as error:
             detail = f"could not ({type(error).__name__}); bits instead: {_flip_bits(path, rng)}"  # damaged before, by the first of two
         told.append(f"{kind.__name__.strip('_')} {path.relative_to(folder)} {detail}")
     return "; ".join(told)
