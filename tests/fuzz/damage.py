@@ -19,6 +19,8 @@ def damage(folder: Path, rng: random.Random) -> str:
     told = []
     for _ in range(1 if rng.random() < 0.8 else 2):
         files = sorted(path for path in folder.rglob("*") if path.is_file() and "ground_truth" not in path.parts)
+        if not files:
+            break  # the first damage took the only one
         path = rng.choice(files)
         kinds = [*ANY, *BY_SUFFIX.get(path.suffix, ())]
         kind = rng.choice(kinds)
