@@ -14,7 +14,7 @@ def severity_of(name: str) -> Severity:
     return Severity[name.upper()]
 
 
-def finding_rows(findings: Sequence[Finding]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def finding_rows(findings: Sequence[Finding]) -> tuple[tuple[str, ...], Sequence[tuple[str, ...]]]:
     """Return columns and rows of a table of findings; a waiver stands behind the message."""
     rows: list[tuple[str, ...]] = [
         (finding.episode, finding.severity.name.lower(), finding.code, finding.id, finding.message + waived(finding))

@@ -96,7 +96,7 @@ def _write_page(report: IngestReport, out: Path) -> Path:
     from egodata.reports.ingest_page import write_ingest_page  # cv2 is loaded only here
     from egodata.schema.layout import StorePaths
 
-    return write_ingest_page(report.to_json(), ZarrStore(StorePaths(out.parents[2])), out)
+    return write_ingest_page(report.to_json(), ZarrStore(StorePaths(out.parents[2])), out=out)
 
 
 def show(report: IngestReport) -> None:

@@ -177,7 +177,7 @@ def read_drafts(ref: RecordingRef, job: Job) -> Drafts:
     drafts = get_source(ref.vendor).read(ref, replace(job.options, dataset=ref.dataset))
     if ref.vendor in VENDORS:
         drafts = replace(drafts, episodes=tuple(with_declared_frame(draft, job.options.declare) for draft in drafts.episodes))
-    return drafts if job.clips is None else cut_drafts(drafts, job.clips, ref.id)
+    return drafts if job.clips is None else cut_drafts(drafts, job.clips, recording=ref.id)
 
 
 def _noticed(before: LedgerEntry | None, ref: RecordingRef, job: Job, raw: RawDigests, *, made: Sequence[str]) -> Iterator[Finding]:

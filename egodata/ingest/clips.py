@@ -70,7 +70,7 @@ def load_clips(path: Path | None) -> ClipRule | None:
     return None if path is None else load_config(path, ClipRule)
 
 
-def cut_drafts(drafts: Drafts, rule: ClipRule, recording: str) -> Drafts:
+def cut_drafts(drafts: Drafts, rule: ClipRule, *, recording: str) -> Drafts:
     """Cut the one draft of a recording into clips.
 
     Args:

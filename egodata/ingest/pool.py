@@ -50,10 +50,10 @@ def run_guarded(
     """
     died: list[Pending] = []
     crew = _Crew(work, give_up, stall_s)
-    yield from crew.run(waiting, min(workers, len(waiting)), died)
+    yield from crew.run(waiting, workers=min(workers, len(waiting)), died=died)
     for pending in list(died):
         again: list[Pending] = []
-        yield from crew.run([pending], 1, again)
+        yield from crew.run([pending], workers=1, died=again)
         for lost in again:
             message = "its worker process died twice, as when memory runs out. Try --workers 1 on a machine with more memory."
             yield give_up(lost, Finding("worker-died", Severity.ERROR, lost[0].id, message))
@@ -65,7 +65,7 @@ class _Crew(Generic[Result]):
     def __init__(self, work: Callable[[Pending], Result], give_up: Callable[[Pending, Finding], Result], stall_s: float) -> None:
         self.work, self.give_up, self.stall_s = work, give_up, stall_s
 
-    def run(self, waiting: Sequence[Pending], workers: int, died: list[Pending]) -> Generator[Result, None, None]:
+    def run(self, waiting: Sequence[Pending], *, workers: int, died: list[Pending]) -> Generator[Result, None, None]:
         """Work on recordings once; those whose process died are added to `died`."""
         queue = deque(waiting)
         team: list[_Worker] = []

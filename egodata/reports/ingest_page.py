@@ -47,7 +47,7 @@ class _Looked:
     unreadable: dict[str, str] = field(default_factory=dict)
 
 
-def write_ingest_page(report: Mapping[str, Any], episodes: EpisodeStore, out: Path) -> Path:
+def write_ingest_page(report: Mapping[str, Any], episodes: EpisodeStore, *, out: Path) -> Path:
     """Write the page of a report.
 
     Args:

@@ -81,18 +81,14 @@ def check_pictures(reader: EpisodeReader, camera: str, *, levels: Levels, limits
     meta, found = reader.meta, []
     fps, key = float(meta.fps), camera_key(camera)
 
-    def add(code: str, severity: Severity, message: str, frames: tuple[int, int]) -> None:
+    def add(code: str, message: str, *, severity: Severity, frames: tuple[int, int]) -> None:
         found.append(Finding(code, severity, meta.episode_id, message, stream=key, frames=frames, content=content))
 
     black = levels.mean <= limits.black_level
     start, end = longest_run(black)
     if end > start and (end - start) / fps >= limits.black_s:
-        add(
-            "video-black",
-            Severity.WARNING,
-            f"{key}: {black.sum()} black pictures, {end - start} in a row from frame {start}.",
-            (start, end),
-        )
+        message = f"{key}: {black.sum()} black pictures, {end - start} in a row from frame {start}."
+        add("video-black", message, severity=Severity.WARNING, frames=(start, end))
     with np.errstate(invalid="ignore"):
         frozen = (levels.step <= limits.frozen_level) & ~black
         small = levels.step <= limits.frozen_key_level
@@ -102,7 +98,8 @@ def check_pictures(reader: EpisodeReader, camera: str, *, levels: Levels, limits
         moved_m = _moved_m(read_all_numeric(reader), start, end)
         how = "head or hands moved" if moved_m >= limits.moved_m else "nothing that is tracked moved"
         message = f"{key}: the picture stands still for {end - start} frames from frame {start}, while {how} ({moved_m:.2f} m)."
-        add("video-frozen", Severity.WARNING if moved_m >= limits.moved_m else Severity.INFO, message, (start - 1, end))
+        severity = Severity.WARNING if moved_m >= limits.moved_m else Severity.INFO
+        add("video-frozen", message, severity=severity, frames=(start - 1, end))
     return found
 
 

@@ -49,7 +49,7 @@ class _Look:
     def fps(self) -> float:
         return float(self.reader.meta.fps)
 
-    def finding(self, code: str, message: str, severity: Severity = Severity.WARNING, **more: Any) -> Finding:
+    def finding(self, code: str, message: str, *, severity: Severity = Severity.WARNING, **more: Any) -> Finding:
         return Finding(code, severity, self.reader.meta.episode_id, message, content=self.content, **more)
 
 
@@ -145,7 +145,7 @@ def _held(look: _Look) -> Found:
             message = f"{key}: {share:.1%} of the rows repeat the one before, at most {end - start} in a row from frame {start}."
             limit = f"under {look.limits.held_s:g} s and {look.limits.held_share:.0%}"
             yield look.finding(
-                "samples-held", message, severity, stream=key, frames=(max(0, start - 1), end), expected=limit, got=f"{share:.1%}"
+                "samples-held", message, severity=severity, stream=key, frames=(max(0, start - 1), end), expected=limit, got=f"{share:.1%}"
             )
 
 
@@ -212,4 +212,4 @@ def _coverage(look: _Look) -> Found:
             yield look.finding("annotation-coverage", message, stream=key, expected=limit, got=f"{shares[key]:.1%}")
     look.figures["coverage"] = shares
     if not shares:
-        yield look.finding("annotations-none", "no annotations: prompts of this episode are empty.", Severity.INFO)
+        yield look.finding("annotations-none", "no annotations: prompts of this episode are empty.", severity=Severity.INFO)

@@ -19,12 +19,14 @@ def damage(folder: Path, rng: random.Random) -> str:
     told = []
     for _ in range(1 if rng.random() < 0.8 else 2):
         files = sorted(path for path in folder.rglob("*") if path.is_file() and "ground_truth" not in path.parts)
+        if not files:
+            break  # the first damage took the only one
         path = rng.choice(files)
         kinds = [*ANY, *BY_SUFFIX.get(path.suffix, ())]
         kind = rng.choice(kinds)
         try:
             detail = kind(path, rng)
-        except (ValueError, TypeError, KeyError, IndexError, pa.ArrowException, OSError) as error:
+        except (ValueError, TypeError, KeyError, IndexError, pa.ArrowException, OSError, RuntimeError) as error:
             detail = f"could not ({type(error).__name__}); bits instead: {_flip_bits(path, rng)}"  # damaged before, by the first of two
         told.append(f"{kind.__name__.strip('_')} {path.relative_to(folder)} {detail}")
     return "; ".join(told)

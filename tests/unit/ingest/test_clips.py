@@ -23,7 +23,7 @@ def draft(tmp_path_factory):
 
 
 def cut(draft, **rule):
-    return cut_drafts(Drafts((draft,)), ClipRule(**rule), RECORDING)
+    return cut_drafts(Drafts((draft,)), ClipRule(**rule), recording=RECORDING)
 
 
 def test_ranges_slice_every_stream_and_keep_their_ids(draft):
