@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from torch import Tensor
 
+from egodata.errors import ConfigError
 from egodata.torch import Batch
 
 
@@ -14,11 +15,16 @@ def micro_batches(batch: Batch, parts: int) -> Iterator[tuple[Batch, float]]:
 
     Args:
         batch: B samples.
-        parts: At most B; sizes differ by at most one sample.
+        parts: Sizes differ by at most one sample.
 
     Yields:
         A part, and its share of the recorded action cells, with which its mean loss counts.
+
+    Raises:
+        ConfigError: More parts than samples.
     """
+    if parts > len(batch["frame"]):
+        raise ConfigError(f"optim.accumulate {parts}: more parts than the {len(batch['frame'])} samples of a batch. Lower it.")
     count, cells = len(batch["frame"]), int(batch["action_mask"].sum())
     edges = [count * part // parts for part in range(parts + 1)]
     for first, end in pairwise(edges):

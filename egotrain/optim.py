@@ -22,7 +22,7 @@ def parameter_groups(module: nn.Module, *, weight_decay: float, learning_rate: f
         shares = {id(parameter): share for part, share in module.slow_parts() for parameter in part.parameters()}
     trainable = [parameter for parameter in module.parameters() if parameter.requires_grad]
     groups: list[dict[str, object]] = []
-    for share in sorted({1.0, *shares.values()}, reverse=True):
+    for share in (1.0, *sorted({*shares.values()} - {1.0})):
         own = [parameter for parameter in trainable if shares.get(id(parameter), 1.0) == share]
         groups.append({"params": [p for p in own if p.ndim >= 2], "weight_decay": weight_decay, "lr": share * learning_rate})
         groups.append({"params": [p for p in own if p.ndim < 2], "weight_decay": 0.0, "lr": share * learning_rate})
@@ -49,10 +49,11 @@ def make_optimizer(module: nn.Module, config: OptimConfig, *, max_steps: int) ->
 def clip_gradients(parameters: Iterable[Tensor], *, largest: float) -> float:
     """Scale gradients so that the norm of all of them is at most `largest`, 0 leaves them; return the norm before.
 
-    A norm that is not finite is returned and clips nothing: the loss, which then is not finite either, stops the run.
+    A norm that is not finite is returned and scales nothing.
     """
     kept = [parameter for parameter in parameters if parameter.grad is not None]
     norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in kept if parameter.grad is not None])
-    if largest > 0:
+    told = float(norm)
+    if largest > 0 and math.isfinite(told):
         torch.nn.utils.clip_grads_with_norm_(kept, largest, norm)
-    return float(norm)
+    return told

@@ -87,8 +87,9 @@ class FrozenText(TextEncoder):
         """Return (l, width) of one prompt, which the least recently used make room for."""
         if prompt not in self._kept:
             device = next(self.parameters()).device
-            numbers = torch.tensor([self._numbers(prompt)], device=device)
-            with torch.no_grad(), torch.autocast(device.type, enabled=False):
+            # not as an inference tensor, which an evaluation would leave behind for training to stumble over
+            with torch.inference_mode(False), torch.no_grad(), torch.autocast(device.type, enabled=False):
+                numbers = torch.tensor([self._numbers(prompt)], device=device)
                 kept = self.backbone(input_ids=numbers, attention_mask=torch.ones_like(numbers))[0].float().clone()
             self._kept[prompt] = kept
             self._kept_bytes += kept.nbytes

@@ -115,6 +115,8 @@ def test_pretrained_weights_are_those_of_the_files(folders):
     digests = verify_pretrained(policy)
     assert set(digests) == {"image_encoders.front_1.backbone", "text_encoder.backbone"}
     assert digests["text_encoder.backbone"] == state_digest(AutoModel.from_pretrained(folders["qwen3"]))
+    predicted(policy, observation(DIMS))  # what an evaluation keeps must not be in the way of training
+    loss_of(policy.train(), observation(DIMS)).backward()
     fresh = build_policy(policy_config(folders), DIMS)
     assert state_digest(fresh.text_encoder.backbone.model) != digests["text_encoder.backbone"]
 

@@ -63,6 +63,9 @@ def test_gradients_are_clipped_to_a_norm_and_theirs_is_told():
     assert clip_gradients(weights, largest=1.0) == pytest.approx(5.0)
     assert torch.cat([weight.grad for weight in weights[:2]]).tolist() == pytest.approx([0.6, 0.0, 0.8], rel=1e-4)
     assert weights[2].grad is None
+    weights[0].grad[0] = math.inf
+    assert clip_gradients(weights, largest=1.0) == math.inf
+    assert weights[1].grad.item() == pytest.approx(0.8, rel=1e-4), "nothing is scaled by nothing"
 
 
 def test_a_norm_stands_out_after_enough_others():
@@ -105,6 +108,8 @@ def test_parts_of_a_batch_count_by_their_recorded_cells():
     assert [part["prompt"] for part, _ in parts] == [["a", "b"], ["c", "d", "e"]]
     assert [share for _, share in parts] == [0.25, 0.75]
     assert parts[1][0]["images"]["front_1"].tolist() == [[4, 5], [6, 7], [8, 9]]
+    with pytest.raises(ConfigError, match="accumulate 6: more parts than the 5 samples"):
+        list(micro_batches(batch, 6))
     with pytest.raises(TypeError, match="cannot cut a float"):
         list(micro_batches({**batch, "fps": 30.0}, 1))
 
@@ -127,6 +132,7 @@ def test_averages_follow_and_trade_places():
 
 def test_a_run_with_averages_scores_them_and_resumes_bit_for_bit(config, monkeypatch):
     words = ("optim.ema_decay=0.9", "optim.accumulate=2", "trainer.max_steps=6", "trainer.checkpoint_every_steps=3", "policy=rdt_tiny")
+    words += ("trainer.evaluate_every_steps=2",)
     whole = fit(config(*words, run="whole"))
     with monkeypatch.context() as patch:
         stop_at(patch, 5)
@@ -158,10 +164,12 @@ def stop_at(monkeypatch, step):
     monkeypatch.setattr(TrainStream, "__iter__", broken)
 
 
-def test_bf16_trains_and_keeps_weights_in_32_bits(config, done):
-    run = fit(config("trainer.precision=bf16"))
-    assert run.train_loss == pytest.approx(done[1].train_loss, rel=0.05)
-    assert run.train_loss != done[1].train_loss
+@pytest.mark.parametrize("name", ["hpt_tiny", "rdt_tiny"])
+def test_bf16_trains_and_keeps_weights_in_32_bits(config, name):
+    words = (f"policy={name}", "trainer.max_steps=2")
+    run, plain = fit(config(*words, "trainer.precision=bf16", run=f"bf16-{name}")), fit(config(*words, run=f"float32-{name}"))
+    assert run.train_loss == pytest.approx(plain.train_loss, rel=0.05)
+    assert run.train_loss != plain.train_loss
     weights = load_checkpoint(find_checkpoint(run.path / "checkpoints")).weights
     assert {tensor.dtype for tensor in weights.values()} == {torch.float32}
 
