@@ -5,6 +5,7 @@ Widths are those that the field trains with; docs/recipes.md draws them.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from egodata.schema.features import SIDES
@@ -78,12 +79,23 @@ class ArmLayout:
             start = end
         return slice(0, 0)
 
+    @property
+    def groups(self) -> tuple[slice, slice]:
+        """Channels of one arm that are valid together with its pose, a grip that is always 0 among them, and those of keypoints."""
+        return _groups(self)
+
     def rotation_channels(self) -> tuple[int, ...]:
         """Return the channels of all arms that hold rotations."""
         if self.rotation is None:
             return ()
         place = self.at(self.rotation)
         return tuple(arm * self.width + channel for arm in range(len(self.arms)) for channel in range(place.start, place.stop))
+
+
+@lru_cache(maxsize=64)
+def _groups(layout: ArmLayout) -> tuple[slice, slice]:
+    of_pose = [part for part in layout.parts if part == "xyz" or part in ROTATIONS or (part == "grip" and not layout.measured_grip)]
+    return slice(0, sum(len(CHANNELS[part]) for part in of_pose)), layout.at("keypoints")
 
 
 LAYOUTS: Mapping[str, ArmLayout] = {

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from egodata.geometry.rotation import Array
 from egodata.sampling.arms import Limbs, finite, joint_limbs, measured, pose_limbs, pose_rows
-from egodata.sampling.layouts import ArmLayout
+from egodata.sampling.layouts import KEYPOINTS, ArmLayout
 from egodata.sampling.recipe import Recipe, Spec
 from egodata.sampling.transforms import (
     ArmParts,
@@ -129,7 +129,7 @@ def _between(limbs: Limbs, before: Ints, after: Ints, *, share: NDArray[np.float
     return ArmParts(poses, points, grips)
 
 
-def _packed(parts: ArmParts, layout: ArmLayout, *, allowed: Bools | np.bool_) -> tuple[Array, Bools, Bools]:
+def _packed(parts: ArmParts, layout: ArmLayout, *, allowed: Bools | None = None) -> tuple[Array, Bools, Bools]:
     """Pack arms into channels, NaN where invalid.
 
     A pose that is invalid anywhere is invalid in all of its channels, and so is a keypoint; a measured grip stands for itself.
@@ -138,20 +138,17 @@ def _packed(parts: ArmParts, layout: ArmLayout, *, allowed: Bools | np.bool_) ->
         Values (..., A x W), which cells are valid, and which arms (..., A): those whose pose is, or any keypoint if that is all.
     """
     values = PackArms(layout).forward(parts)
-    arms = values.reshape(*values.shape[:-1], values.shape[-1] // layout.width, layout.width)
-    cells = np.isfinite(arms)
-    pose = np.zeros(layout.width, bool)
-    pose[layout.at("xyz")] = True
-    if layout.rotation is not None:
-        pose[layout.at(layout.rotation)] = True
-    if not layout.measured_grip:
-        pose[layout.at("grip")] = True
-    points = cells[..., layout.at("keypoints")]
-    points[...] = np.repeat(points.reshape(*points.shape[:-1], points.shape[-1] // 3, 3).all(-1), 3, axis=-1)
-    whole: Bools = np.asarray(cells[..., pose].all(-1))
-    cells[..., pose] = whole[..., None]
-    arm_valid: Bools = np.asarray(whole if pose.any() else points.any(-1))
-    cells &= np.asarray(allowed)[..., None]
+    pose, points = layout.groups
+    cells = np.isfinite(values).reshape(*values.shape[:-1], len(layout.arms), layout.width)
+    if pose.stop:
+        arm_valid: Bools = np.asarray(cells[..., pose].all(-1))
+        cells[..., pose] = arm_valid[..., None]
+    if points.stop:
+        seen = cells[..., points].reshape(*cells.shape[:-1], KEYPOINTS, 3).all(-1)
+        cells[..., points] = np.repeat(seen, 3, axis=-1)
+        arm_valid = arm_valid if pose.stop else np.asarray(seen.any(-1))
+    if allowed is not None:
+        cells &= allowed[..., None]
     flat = cells.reshape(values.shape)
     return np.where(flat, values, np.nan), flat, arm_valid
 
@@ -168,7 +165,7 @@ def _proprio(tracks: Tracks, recipe: Recipe, starts: Ints, *, fps: Fraction, his
     )
     if tracks.view is not None:
         parts = Reexpress(tracks.view[starts][:, None], with_points=recipe.proprio.keypoints_frame == "shared").forward(parts)
-    values, cells, arm_valid = _packed(parts, recipe.proprio_layout, allowed=np.True_)
+    values, cells, arm_valid = _packed(parts, recipe.proprio_layout)
     return values, real, arm_valid, cells
 
 

@@ -117,11 +117,20 @@ def test_a_json_file_attaches_them(store, tmp_path, capsys):
     paths, _ = store
     file = tmp_path / "segments.json"
     file.write_text(json.dumps({"fold_segments": [{"start_idx": 2, "end_idx": 9}]}))
-    assert run_command(cli, ["attach", str(paths.root), ID, str(file), "--kind", "annotations"], program="egodata") == 0
+    attach = ["attach", str(paths.root), ID, str(file), "--kind"]
+    assert run_command(cli, [*attach, "annotations"], program="egodata") == 2
+    assert "annotation key fold_segments: expected it to start with annotations" in capsys.readouterr().err
+    assert run_command(cli, [*attach, "structure"], program="egodata") == 0
     assert read_spans(ZarrStore(paths).open(ID)) == expected({**FOLDS, "fold_segments": [Span("", 2, 9)]})
     file.write_text(json.dumps({"annotations_task": [{"start_idx": 2, "end_idx": 9}]}))
-    assert run_command(cli, ["attach", str(paths.root), ID, str(file), "--kind", "annotations"], program="egodata") == 2
+    assert run_command(cli, [*attach, "annotations"], program="egodata") == 2
     assert "expected lists of text, start_idx, end_idx" in capsys.readouterr().err
+    file.write_text(json.dumps({"annotations_task": []}))
+    assert run_command(cli, [*attach, "structure"], program="egodata") == 2
+    assert "structural key annotations_task: expected a name that is no annotation" in capsys.readouterr().err
+    file.write_text(json.dumps({"grasp_segments": [{"start_idx": 0, "end_idx": 1}]}))
+    assert run_command(cli, [*attach, "structure", "--replace"], program="egodata") == 0
+    assert read_spans(ZarrStore(paths).open(ID)) == expected({"grasp_segments": [Span("", 0, 1)]})
 
 
 def test_dividing_spans_by_key():
