@@ -15,7 +15,7 @@ from egotrain.conf import EvaluateConfig, FitConfig
 from egotrain.data import RunData, check_dims, open_sources, pins_of, policy_dims
 from egotrain.evaluation import HeadScores, evaluate_heads
 from egotrain.module import TrainModule
-from egotrain.numerics import fixed_numerics
+from egotrain.numerics import device_for, fixed_numerics
 from egotrain.policies.registry import build_policy
 from egotrain.runs import VIDEOS, open_run
 from egotrain.videos import check_pins, head_videos
@@ -118,7 +118,7 @@ def restored(carried: Carried, *, config: FitConfig) -> TrainModule:
     """Build the policy of a checkpoint with its weights, for the sizes that it was built for."""
     policy = build_policy(config.policy, carried.dims)
     load_weights(policy, carried)
-    return TrainModule(policy, carried.dims, config=config, carried={})
+    return TrainModule(policy, carried.dims, config=config, carried={}).to(device_for(config.trainer.accelerator))
 
 
 def _merged(config: FitConfig, changes: EvaluateConfig) -> FitConfig:

@@ -107,7 +107,7 @@ def export(checkpoint: Path, out: Path, *, prompt: str = "", image_size: tuple[i
     if out.exists():
         raise ConflictError(f"export {out}: exists. Choose another folder.")
     carried = load_checkpoint(checkpoint)
-    config = replace(carried.config, trainer=replace(carried.config.trainer, compile=False))
+    config = replace(carried.config, trainer=replace(carried.config.trainer, compile=False, accelerator="cpu"))
     module = Exported(restored(carried, config=config).policy, carried, prompt=prompt)
     inputs = _example_inputs(carried, image_size or (carried.dims.image_height, carried.dims.image_width))
     with torch.inference_mode(False), torch.no_grad():

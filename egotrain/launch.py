@@ -1,5 +1,6 @@
 """A run on one or several ranks, started from here or by a launcher."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,12 +21,13 @@ def lead(paths: StorePaths, manifest: Manifest, *, folder: Path, config: FitConf
     """Train as rank 0: with ranks that a launcher started, with ranks started here, or alone.
 
     Raises:
-        ConfigError: A launcher started other than a whole number of `trainer.devices` ranks.
+        ConfigError: A launcher started another number of ranks on this machine than `trainer.devices`.
     """
     ranks, devices = outside_ranks(), config.trainer.devices
     if ranks is not None and ranks.world > 1:
-        if ranks.world % devices:
-            raise ConfigError(f"trainer.devices {devices}: the launcher started {ranks.world} ranks. Set it to the ranks of one machine.")
+        here = int(os.environ.get("LOCAL_WORLD_SIZE", devices))
+        if here != devices:
+            raise ConfigError(f"trainer.devices {devices}: the launcher started {here} ranks on this machine. Set trainer.devices={here}.")
         return _train(paths, manifest, folder, config, ranks=ranks, say=say, progress=progress)
     if devices == 1:
         return Training(paths, manifest, folder, config, say).run(progress)

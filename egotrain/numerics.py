@@ -1,5 +1,6 @@
 """What a run's numbers depend on besides its config: threads, instruction set, versions, source code."""
 
+import os
 import platform
 import subprocess
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ GIT_TIMEOUT_S = 20
 @contextmanager
 def fixed_numerics(threads: int) -> Iterator[None]:
     """Fix the number of CPU threads and ask for deterministic algorithms, as long as the context lasts."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS needs to be deterministic, read when a GPU is first used
     before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True)
@@ -45,6 +47,11 @@ def seeded_dropout(base: int, *parts: int | str) -> Iterator[None]:
 def uses_gpu(accelerator: str) -> bool:
     """Say whether a run with this setting computes on a GPU."""
     return accelerator == "gpu" or (accelerator == "auto" and torch.cuda.is_available())
+
+
+def device_for(accelerator: str, *, rank: int = 0) -> torch.device:
+    """Return the device that a run with this setting computes on."""
+    return torch.device("cuda", rank % max(1, torch.cuda.device_count())) if uses_gpu(accelerator) else torch.device("cpu")
 
 
 def environment() -> dict[str, Any]:

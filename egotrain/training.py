@@ -19,7 +19,7 @@ from egotrain.evaluation import HeadScores, evaluate_heads
 from egotrain.gradients import GradientReport
 from egotrain.loggers import MetricsLog
 from egotrain.module import TrainModule
-from egotrain.numerics import code_changes, environment, fixed_numerics, seeded_dropout
+from egotrain.numerics import code_changes, device_for, environment, fixed_numerics, seeded_dropout
 from egotrain.opening import describe
 from egotrain.policies.dims import PolicyDims
 from egotrain.policies.encoders.architectures import embedded
@@ -167,6 +167,7 @@ class _Steps:
                 make_trainer(config, callbacks, ranks=training.ranks).fit(self.module, self.stream, ckpt_path=start, weights_only=True)
         else:
             load_weights(self.module.policy, load_checkpoint(find_checkpoint(folder)))
+        self.module.to(device_for(trainer_config.accelerator, rank=training.ranks.rank))  # the trainer gives its device back at the end
         return report, evaluate(trainer_config.max_steps)
 
     def _evaluate(self, step: int, metrics: MetricsLog | None) -> dict[str, HeadScores]:

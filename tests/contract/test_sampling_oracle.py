@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -56,25 +57,33 @@ def opened(paths, recipe, fps, format):
     return HeadSource(head, lambda: open_store(paths, format), recipe=recipe)
 
 
+def recipe_of(name, fps):
+    recipe = replace(load_recipe(name), span_cutoff="fold_segments")
+    return replace(recipe, image_history=replace(recipe.image_history, count=3, before_start="first" if fps == 20 else "grid"))
+
+
+@cache
+def restated(name, fps):
+    """What samples at the borders hold: action, recorded steps, proprio, steps inside, images; worked out once for both formats."""
+    recipe = recipe_of(name, fps)
+    spans = {key: [(span.start, span.end) for span in found] for key, found in TEXTS.items()}
+    slow = Slow(recipe, made(recipe.action_layout.body, fps).arrays, fps=fps, spans=spans)
+    return [(*slow.action(start), *slow.proprio(start), slow.images(start)) for start in BORDERS]
+
+
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("fps", RATES)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_samples_equal_the_slow_restatement(store, name, fps, format):
-    recipe = replace(load_recipe(name), span_cutoff="fold_segments")
-    recipe = replace(recipe, image_history=replace(recipe.image_history, count=3, before_start="first" if fps == 20 else "grid"))
+    recipe = recipe_of(name, fps)
     source = opened(store, recipe, fps, format)
     assert (len(source), dict(source.excluded)) == (TOTAL, {})
-    spans = {key: [(span.start, span.end) for span in found] for key, found in TEXTS.items()}
-    slow = Slow(recipe, made(recipe.action_layout.body, fps).arrays, fps=fps, spans=spans)
-    for sample, start in zip(source.samples(BORDERS), BORDERS, strict=True):
-        action, real = slow.action(start)
+    for sample, start, (action, real, proprio, inside, wanted) in zip(source.samples(BORDERS), BORDERS, restated(name, fps), strict=True):
         np.testing.assert_allclose(sample.action, action, atol=5e-5, rtol=1e-6)
         assert (sample.action_mask == real[:, None]).all()
-        proprio, inside = slow.proprio(start)
         np.testing.assert_allclose(sample.proprio, proprio, atol=5e-5, rtol=1e-6)
         assert sample.proprio_mask.tolist() == inside.tolist()
         assert sample.arm_valid.all()
-        wanted = slow.images(start)
         for at, camera in enumerate(sorted(recipe.cameras)):
             assert [read_number(image) for image in sample.images[camera]] == [(frame, at) for frame, _ in wanted]
             assert sample.image_mask[camera].tolist() == [there for _, there in wanted]

@@ -1,5 +1,7 @@
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +14,7 @@ from egotrain.conf import DataConfig
 from egotrain.data import TrainStream, rank_loader
 from egotrain.ranks import Ranks
 from egotrain.runs import MetricsFile
+from tests.unit.egotrain.conftest import QUICK
 
 DATA = DataConfig(batch_size=4, num_workers=0, normalisation="quantile", image_height=24, image_width=32, colour_jitter=0.0)
 
@@ -71,3 +74,18 @@ def test_two_processes_train_one_run(config, heads):
     written = json.loads((first.path / "evaluations/step-00000002.json").read_text())
     assert written.keys() == first.result["heads"].keys()
     assert [path.name for path in (first.path / "videos/step-00000004/seen").glob("*.mp4")]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_launcher_may_start_the_ranks(small_store, config):
+    words = ["trainer.devices=2", "evaluation.heads=[seen]"]
+    own = fit(config(*words, run="ours"))
+    given = [f"store={small_store.root}", "dataset=small@v1", "run=theirs", *QUICK, *words]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "egotrain", "fit"]
+    ended = subprocess.run([*launcher, *given], capture_output=True, text=True, check=False, timeout=500)
+    assert ended.returncode == 0, ended.stderr
+    theirs = json.loads((small_store.runs / "theirs/result.json").read_text())
+    assert theirs["heads"] == own.result["heads"]
+    wrong = subprocess.run([*launcher, *given[:2], "run=wrong", *QUICK], capture_output=True, text=True, check=False, timeout=500)
+    assert "trainer.devices 1: the launcher started 2 ranks on this machine. Set trainer.devices=2." in wrong.stderr
