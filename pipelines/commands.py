@@ -9,6 +9,7 @@ import dagster as dg
 
 from egodata.cli.console import echo, print_table
 from egodata.errors import InputError
+from egodata.parity import latest
 from egodata.schema.layout import StorePaths, open_root, require_writable
 from pipelines.deliveries import Delivery, deliveries, register
 from pipelines.due import due_partitions, stale_partitions
@@ -62,8 +63,8 @@ def materialize(store: Path, assets: Sequence[str], *, partitions: Sequence[str]
     with open_instance(paths) as instance:
         if partitions:
             look_again(instance, paths)
-            return _say(run_partitions(instance, paths, key=keys[0], partitions=partitions), keys)
-        return _say(run_assets(instance, paths, keys=keys), keys)
+            return _say(run_partitions(instance, paths, key=keys[0], partitions=partitions), keys, paths)
+        return _say(run_assets(instance, paths, keys=keys), keys, paths)
 
 
 def backfill(store: Path, assets: Sequence[str], *, partitions: Sequence[str], everything: bool, failed: bool) -> int:
@@ -83,7 +84,7 @@ def backfill(store: Path, assets: Sequence[str], *, partitions: Sequence[str], e
             if not chosen:
                 echo(f"{key.to_user_string()}: nothing to do")
                 continue
-            status |= _say(run_partitions(instance, paths, key=key, partitions=chosen), [key])
+            status |= _say(run_partitions(instance, paths, key=key, partitions=chosen), [key], paths)
     return status
 
 
@@ -101,7 +102,7 @@ def _chosen(instance: dg.DagsterInstance, paths: StorePaths, key: dg.AssetKey, *
     return [part for part in all_partitions(instance, key) if part not in instance.get_materialized_partitions(key)]
 
 
-def _say(asked: Asked, keys: Sequence[dg.AssetKey]) -> int:
+def _say(asked: Asked, keys: Sequence[dg.AssetKey], paths: StorePaths) -> int:
     names = ", ".join(key.to_user_string() for key in keys)
     echo(f"{names}: {asked.done} done, {len(asked.failed)} failed ({asked.where})")
     if asked.failed:
@@ -109,7 +110,17 @@ def _say(asked: Asked, keys: Sequence[dg.AssetKey]) -> int:
         print_table("Failed", ["what", "reason"], rows)
         if len(asked.failed) > SHOWN:
             echo(f"and {len(asked.failed) - SHOWN} more")
-    return int(bool(asked.failed))
+    verdicts = _failed_verdicts(paths, {key.to_user_string() for key in keys})
+    for line in verdicts:
+        echo(f"parity failed: {line}")
+    return int(bool(asked.failed or verdicts))
+
+
+def _failed_verdicts(paths: StorePaths, assets: set[str]) -> list[str]:
+    """Return the newest failed verdicts that the parity assets among some assets wrote: making them worked, what they found did not."""
+    rows = latest(paths) if assets & {"parity_report", "loader_parity"} else []
+    wanted = [row for row in rows if ("loader_parity" if row["dataset"] else "parity_report") in assets and not row["passed"]]
+    return [f"{row['level']} level{' of ' + row['dataset'] if row['dataset'] else ''}, {row['findings']} findings" for row in wanted]
 
 
 def status(store: Path, *, as_json: bool) -> int:

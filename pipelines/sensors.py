@@ -18,6 +18,7 @@ from pipelines.jobs import JOBS, attach_annotations, attach_calibration, build_e
 from pipelines.notices import keep_notice
 from pipelines.partitions import ADD_CHUNK, RECORDINGS, contiguous_ranges, new_keys
 from pipelines.resources import StoreResource
+from pipelines.state import run_reason
 from pipelines.uploads import settle_s, settled
 
 INTERVAL_S = 30
@@ -121,7 +122,8 @@ def runs_from_elsewhere(context: dg.SensorEvaluationContext, store: StoreResourc
 )
 def failed_run_notice(context: dg.RunFailureSensorContext, store: StoreResource) -> None:
     """Say that a run failed, and why."""
-    keep_notice(store.paths(), context.dagster_run, reasons=[event.message or "" for event in context.get_step_failure_events()])
+    run = context.dagster_run
+    keep_notice(store.paths(), run, reasons=[run_reason(context.instance, run.run_id)])
 
 
 nightly_parity = dg.ScheduleDefinition(
