@@ -9,7 +9,7 @@ import click
 
 from egodata.cli.console import echo, print_table
 from egodata.cli.opened import open_episodes
-from egodata.episode import EpisodeReader, EpisodeStore
+from egodata.episode import EpisodeReader, EpisodeStore, read_spans
 from egodata.errors import CorruptEpisodeError, InputError
 from egodata.formats.zarr import ZarrEpisode
 from egodata.formats.zarr.versions import GROUP
@@ -149,7 +149,7 @@ def episode_report(reader: EpisodeReader, group: Path) -> dict[str, Any]:
         }
         for key in meta.numeric_keys
     ]
-    spans = {key: reader.spans(key) or () for key in reader.annotation_keys}
+    spans = read_spans(reader)
     return {
         "episode_id": meta.episode_id,
         "recording_id": meta.recording_id,
