@@ -10,7 +10,7 @@ import click
 
 from egodata.cli.console import echo, print_table
 from egodata.cli.opened import open_episodes
-from egodata.episode import EpisodeReader, EpisodeStore
+from egodata.episode import EpisodeReader, EpisodeStore, read_spans
 from egodata.errors import CorruptEpisodeError, InputError
 from egodata.findings.waivers import Waiver, read_waivers, with_waivers
 from egodata.formats.zarr import ZarrEpisode
@@ -152,7 +152,7 @@ def episode_report(reader: EpisodeReader, group: Path, *, waivers: Mapping[str, 
         }
         for key in meta.numeric_keys
     ]
-    spans = {key: reader.spans(key) or () for key in reader.annotation_keys}
+    spans = read_spans(reader)
     return {
         "episode_id": meta.episode_id,
         "recording_id": meta.recording_id,

@@ -16,8 +16,10 @@ from egodata.formats.zarr import ZarrStore, attach_annotations, publish_draft, v
 from egodata.formats.zarr.export31 import export_zarr31
 from egodata.formats.zarr.legacy import LegacyStore, legacy_draft
 from egodata.parity import check_parity
+from egodata.reports.validate import validate_episode
 from egodata.schema.layout import open_root
 from egodata.testing.drafts import small_draft
+from egodata.testing.memory import ramp_joints
 from egodata.video import EncodeSettings
 from tests.unit.parity.conftest import Falsified
 
@@ -131,6 +133,23 @@ def test_a_json_file_attaches_them(store, tmp_path, capsys):
     file.write_text(json.dumps({"grasp_segments": [{"start_idx": 0, "end_idx": 1}]}))
     assert run_command(cli, [*attach, "structure", "--replace"], program="egodata") == 0
     assert read_spans(ZarrStore(paths).open(ID)) == expected({"grasp_segments": [Span("", 0, 1)]})
+
+
+def test_they_are_shown_and_an_empty_text_is_no_finding(store, capsys):
+    paths, _ = store
+    assert run_command(cli, ["inspect", str(paths.root), ID], program="egodata") == 0
+    assert "left over right" not in (told := capsys.readouterr().out).split("fold_segments")[0]
+    assert "grasp_segments" in told
+    found = validate_episode(ZarrStore(paths).open(ID))
+    assert not [finding for finding in found if finding.stream == "fold_segments"]
+
+
+def test_a_structural_span_after_the_end_is_a_finding(tmp_path):
+    """As an old store may hold it; a v4 writer refuses it."""
+    late = ramp_joints("late", frames=10)
+    late.annotations = {"fold_segments": [Span("", 4, 11)]}
+    found = [finding for finding in validate_episode(late) if finding.stream == "fold_segments"]
+    assert [(finding.code, finding.frames) for finding in found] == [("span-outside", (4, 11))]
 
 
 def test_dividing_spans_by_key():
