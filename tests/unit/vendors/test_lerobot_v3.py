@@ -289,7 +289,7 @@ def test_our_own_export_comes_back(tmp_path: Path):
     store = open_store(paths, "zarr")
     rows = {row.episode_id: row for row in catalog_from_store(store)}
     manifest = Manifest("small", "v1", "0" * 64, {"train": tuple(head_episode(rows[name]) for name in ("ep-a", "ep-b"))}, pins={})
-    export_lerobot(manifest, store, tmp_path / "arms", options=ExportOptions(task="task_name"))
+    export_lerobot(manifest, store, out=tmp_path / "arms", options=ExportOptions(task="task_name"))
     vendor = get_vendor("lerobot")
     found = vendor.discover(tmp_path / "arms", OPTIONS)
     drafts = [vendor.read(ref, OPTIONS).episodes[0] for ref in found.recordings]
