@@ -10,7 +10,8 @@ from egodata.catalog.rows import catalog_from_lance, catalog_from_store
 from egodata.errors import NotFoundError
 from egodata.findings import Finding, Severity
 from egodata.formats import open_store
-from egodata.parity import latest, unproven
+from egodata.formats.lance import video_kind
+from egodata.parity import latest, proves, unproven
 from egodata.schema.layout import StorePaths
 from pipelines.metadata import findings_table
 from pipelines.waivers import keep_gate_findings, waivers
@@ -76,7 +77,9 @@ def _answered(paths: StorePaths, findings: Sequence[Finding], *, gate: str, head
 
 
 def _loader_verdicts(paths: StorePaths, manifest: Manifest) -> dict[str, bool]:
-    return {row["recipe"]: bool(row["passed"]) for row in latest(paths, "loader") if row["dataset_digest"] == manifest.digest}
+    rows = [row for row in latest(paths, "loader") if row["dataset_digest"] == manifest.digest]
+    video = video_kind(paths) if rows else ""
+    return {row["recipe"]: proves(row, video=video) for row in rows}
 
 
 def loader_parity_needed(paths: StorePaths, manifest: Manifest, *, recipe: str) -> bool:
