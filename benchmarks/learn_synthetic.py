@@ -1,10 +1,11 @@
-"""Does the small policy learn from the synthetic world within minutes on a CPU, and does it use what it sees?
+"""Does a small policy learn from the synthetic world within minutes on a CPU, and does it use what it sees?
 
     python benchmarks/learn_synthetic.py FOLDER [--episodes 90] [--operators 6] [--seed 0] [KEY=VALUE ...]
 
 Generates a delivery in FOLDER, ingests it, freezes the shipped `synthetic` rule, trains `experiment=synthetic` and prints a table:
 paired xyz error and rotation error of the policy, of the policy with the images of other samples, of holding still and of the mean
-action, per head. What is already in FOLDER is not done again; further words go to `egotrain fit`.
+action, per head. What is already in FOLDER is not done again; further words go to `egotrain fit`: policy=rdt_cpu trains the other
+policy, trainer.evaluate_every_steps=250 shows the way there.
 """
 
 import argparse
@@ -53,6 +54,19 @@ def curve(run: RunResult) -> list[tuple[int, float]]:
     return [(part[-1][0], sum(loss for _, loss in part) / len(part)) for part in parts]
 
 
+def progress_of(run: RunResult) -> list[str]:
+    """Return lines of a table: paired xyz error in cm2 by step, where the run was evaluated on its way."""
+    with (run.path / "metrics.csv").open() as file:
+        found = [r for r in csv.DictReader(file) if r["metric"] == "head.xyz_mse_m2" and r["head"] != "train"]
+    columns = list(dict.fromkeys((r["head"], r["who"]) for r in found))
+    cells = {(int(r["step"]), r["head"], r["who"]): float(r["value"]) * 1e4 for r in found}
+    lines = [f"| step | {' | '.join(f'{head}, {who}' for head, who in columns)} |", f"|{'---|' * (len(columns) + 1)}"]
+    for step in sorted({step for step, _, _ in cells}):
+        values = [cells.get((step, *column), float("nan")) for column in columns]
+        lines.append(f"| {step} | {' | '.join(f'{value:.1f}' for value in values)} |")
+    return lines
+
+
 def row(name: str, head: str, scores: dict[str, float]) -> str:
     """Return a line of the table."""
     cells = [f"{scores[metric] * scale:.3g}" for metric, (_, scale) in SHOWN.items()]
@@ -78,6 +92,7 @@ def main() -> None:
     speed = f"{run.result['samples_per_s']:.0f} samples/s, {run.result['data_wait_share']:.0%} waiting for data"
     print(f"{spent}; {run.result['steps']} steps of {config.data.batch_size}, {speed}")
     print("loss:", ", ".join(f"{loss:.4f} at {step}" for step, loss in curve(run)))
+    print("\n".join(["", *progress_of(run)]))
     print(f"\n| head | who | {' | '.join(title for title, _ in SHOWN.values())} |\n|{'---|' * (len(SHOWN) + 2)}")
     plain, shuffled = (evaluate(run.path, compose_evaluate([HEADS, *extra])) for extra in ([], ["shuffle_images=true"]))
     for head, found in plain.items():

@@ -1,6 +1,8 @@
 """Annotations: spans of text over frames, with the role in the key name.
 
 Absent (no key) and empty (a key with no spans) are different and stay different; prompts treat both as no text.
+Spans under keys that do not start with ``annotations`` are structural, such as ``fold_segments``: they say where windows may lie and are
+never a prompt. They are stored like annotations; their text may be empty.
 """
 
 import json
@@ -11,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egodata.errors import SchemaError
+from egodata.schema.ids import ANNOTATION_PREFIX
 
 GENERIC, TASK, SUBTASK = "annotations", "annotations_task", "annotations_subtask"
 
@@ -31,20 +34,31 @@ class Span:
 Annotations = Mapping[str, Sequence[Span]]
 
 
+def divided(spans: Annotations) -> tuple[Annotations, Annotations]:
+    """Divide spans by key into texts and structural ones."""
+    texts = {key: found for key, found in spans.items() if key.startswith(ANNOTATION_PREFIX)}
+    return texts, {key: found for key, found in spans.items() if key not in texts}
+
+
 def encode_span(span: Span) -> bytes:
     """Return the stored element: UTF-8 JSON with keys text, start_idx, end_idx in that order."""
     return json.dumps({"text": span.text, "start_idx": span.start, "end_idx": span.end}, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def decode_span(data: bytes) -> Span:
+def decode_span(data: bytes, *, text_optional: bool = False) -> Span:
     """Read one stored element.
+
+    Args:
+        data: UTF-8 JSON.
+        text_optional: Whether an element without text, as structural spans of older stores are, has an empty one.
 
     Raises:
         SchemaError: Not such a JSON object, or an empty range.
     """
     try:
         value = json.loads(data)
-        return Span(str(value["text"]), int(value["start_idx"]), int(value["end_idx"]))
+        text = value.get("text", "") if text_optional and isinstance(value, dict) else value["text"]
+        return Span(str(text), int(value["start_idx"]), int(value["end_idx"]))
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise SchemaError(f"annotation element {data[:60]!r}: expected JSON with text, start_idx, end_idx ({error})") from error
 

@@ -1,16 +1,20 @@
 """Calibration of an episode: intrinsics that carry their resolution, and where each camera sits."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from egodata.errors import SchemaError
-from egodata.geometry.camera import scale_intrinsics
+from egodata.geometry.camera import distort, scale_intrinsics, shift_intrinsics, to_pixels, turn_intrinsics
 
 MODELS = ("PINHOLE", "OPENCV", "KANNALA_BRANDT")
 Matrix = tuple[tuple[float, ...], ...]
+
+_LEAST_FACTOR, _MOST_FACTOR, _FACTOR_STEP = 0.5, 4.0, 1e-4
+_CAMERA_T_TURNED = np.array([[0.0, 1.0, 0.0, 0.0], [-1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+"""The camera of an image turned clockwise by 90 degrees, in the camera of the image before: its x is the old -y, its y the old x."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,74 @@ class CameraCalibration:
         """Return the calibration for the image resized to the given size, per axis."""
         k = np.array(self.k, np.float64)
         k[:, :3] = scale_intrinsics(k[:, :3], width_px / self.resolution[0], height_px / self.resolution[1])
-        return CameraCalibration(_matrix(k), self.model, self.distortion, (width_px, height_px), self.rectified, self.reference_T_camera)
+        return replace(self, k=_matrix(k), resolution=(width_px, height_px))
+
+    def cropped(self, left_px: int, top_px: int, *, size: tuple[int, int]) -> "CameraCalibration":
+        """Return the calibration for the image cut to `size`, starting at that column and row."""
+        k = np.array(self.k, np.float64)
+        k[:, :3] = shift_intrinsics(k[:, :3], left_px=left_px, top_px=top_px)
+        return replace(self, k=_matrix(k), resolution=size)
+
+    def turned(self, quarter_turns: int) -> "CameraCalibration":
+        """Return the calibration for the image turned clockwise; a lens whose distortion is not round cannot follow.
+
+        Raises:
+            SchemaError: K has skew, or the model tangential terms (p1, p2) which change roles.
+        """
+        turns, (width, height) = quarter_turns % 4, self.resolution
+        if turns and self.model == "OPENCV" and any(self.distortion[2:4]):
+            raise SchemaError(
+                f"camera turned by {90 * turns} degrees: its tangential distortion {self.distortion[2:4]} is not round. Undistort first."
+            )
+        k = np.array(self.k, np.float64)
+        k[:, :3] = turn_intrinsics(k[:, :3], self.resolution, quarter_turns=turns)
+        pose = None
+        if self.reference_T_camera is not None:
+            pose = _matrix(np.array(self.reference_T_camera) @ np.linalg.matrix_power(_CAMERA_T_TURNED, turns))
+        return replace(self, k=_matrix(k), resolution=(height, width) if turns % 2 else (width, height), reference_T_camera=pose)
+
+    def undistorted(self) -> "CameraCalibration":
+        """Return the pinhole camera that frames may be undistorted to, at the same size and principal point.
+
+        Its focal lengths are those that fill the image: the smallest at which every pixel comes from inside the distorted one.
+
+        Raises:
+            SchemaError: No focal length up to four times the present one does: the calibration does not fit the image.
+        """
+        if not any(self.distortion) and self.model != "KANNALA_BRANDT":
+            return replace(self, model="PINHOLE", distortion=(), rectified=True)
+        factor = _filling_factor(self)
+        (fx, _, cx, _), (_, fy, cy, _), _ = self.k
+        return replace(self, k=pinhole_matrix(factor * fx, factor * fy, cx, cy), model="PINHOLE", distortion=(), rectified=True)
+
+
+def _filling_factor(camera: CameraCalibration) -> float:
+    """Return the smallest factor of the focal lengths that leaves no empty pixel, to 1e-4, by halving."""
+    if _fills(camera, _LEAST_FACTOR):
+        return _LEAST_FACTOR
+    low, high = _LEAST_FACTOR, _MOST_FACTOR
+    if not _fills(camera, high):
+        raise SchemaError(
+            f"camera {camera.model}: no view up to {high:g} times enlarged fills the undistorted image. Check its distortion."
+        )
+    while high - low > _FACTOR_STEP:
+        middle = (low + high) / 2
+        low, high = (low, middle) if _fills(camera, middle) else (middle, high)
+    return high
+
+
+def _fills(camera: CameraCalibration, factor: float) -> bool:
+    k = np.array(camera.k, np.float64)[:, :3]
+    new = np.diag([factor, factor, 1.0]) @ k
+    new[:, 2] = k[:, 2]
+    new[0, 1] = 0.0
+    width, height = camera.resolution
+    edge = np.concatenate(
+        [[(u, v) for u in range(width) for v in (0, height - 1)], [(u, v) for v in range(height) for u in (0, width - 1)]]
+    )
+    plane = (edge - new[:2, 2]) / np.array([new[0, 0], new[1, 1]])
+    source = to_pixels(distort(plane, camera.distortion, model=camera.model), k)
+    return bool((source >= -0.5).all() and (source <= np.array([width, height]) - 0.5).all())
 
 
 @dataclass(frozen=True, slots=True)

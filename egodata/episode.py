@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egodata.annotations import Annotations, Span, encode_span
-from egodata.calibration import Calibration, calibration_attributes
+from egodata.calibration import Calibration, CameraCalibration, calibration_attributes
 from egodata.findings import Finding
 from egodata.schema.canonical import jsonable
 from egodata.schema.digests import EpisodeDigests, array_digest, calibration_digest, combined_digest, elements_digest, meta_digest
@@ -223,11 +223,13 @@ class VideoSource:
         path: The file.
         rows: (T,) int64; row t of the episode shows the rows[t]-th displayed frame of the file. Non-decreasing.
         size: (width, height) in pixels to store.
+        undistort: The distorted camera at `size`, where frames are to be undistorted to its `undistorted()`; None stores them as they are.
     """
 
     path: Path
     rows: NDArray[np.int64]
     size: tuple[int, int]
+    undistort: CameraCalibration | None = None
 
     @property
     def frames(self) -> int:
@@ -287,6 +289,7 @@ class EpisodeDraft:
         annotations: By key; a key with no spans is present and empty; no key is absent.
         calibration: Scaled to the stored size, or None where unknown.
         findings: What was noticed on the way, none of it at error level.
+        structure: Structural spans by key, such as ``fold_segments``; keys do not start with ``annotations``.
     """
 
     meta: EpisodeMeta
@@ -295,6 +298,7 @@ class EpisodeDraft:
     annotations: Annotations
     calibration: Calibration | None
     findings: tuple[Finding, ...] = ()
+    structure: Annotations = field(default_factory=dict)
 
 
 class EpisodeReader(Protocol):
@@ -317,11 +321,16 @@ class EpisodeReader(Protocol):
 
     @property
     def annotation_keys(self) -> tuple[str, ...]:
-        """Keys that are present, empty ones included, sorted."""
+        """Keys of texts that are present, empty ones included, sorted."""
+        ...
+
+    @property
+    def structure_keys(self) -> tuple[str, ...]:
+        """Keys of structural spans that are present, empty ones included, sorted; they are never prompts."""
         ...
 
     def spans(self, key: str) -> tuple[Span, ...] | None:
-        """Return the spans of a key in stored order; None if the key is absent."""
+        """Return the spans of a key, of texts or structural, in stored order; None if the key is absent."""
         ...
 
     def rows(self, keys: Sequence[str], ranges: Sequence[tuple[int, int]]) -> dict[str, NDArray[Any]]:
@@ -373,6 +382,11 @@ class EpisodeStore(Protocol):
         ...
 
 
+def read_spans(reader: EpisodeReader) -> dict[str, tuple[Span, ...]]:
+    """Read the spans of every key that is present, of texts and structural, in the order of the keys."""
+    return {key: reader.spans(key) or () for key in sorted({*reader.annotation_keys, *reader.structure_keys})}
+
+
 def read_all_numeric(reader: EpisodeReader) -> dict[str, NDArray[Any]]:
     """Read every numeric array of an episode whole, by key."""
     keys, total = reader.meta.numeric_keys, reader.meta.total_frames
@@ -396,7 +410,7 @@ def computed_digests(reader: EpisodeReader, attributes: Mapping[str, Any]) -> Ep
         chunks = reader.video_info(camera).chunks
         elements = (reader.video_chunk(camera, number) for number in range(chunks))
         parts[camera_key(camera)] = elements_digest(camera_key(camera), elements, count=chunks)
-    spans = {key: reader.spans(key) or () for key in reader.annotation_keys}
+    spans = read_spans(reader)
     texts = {key: elements_digest(key, [encode_span(span) for span in found], count=len(found)) for key, found in spans.items()}
     return EpisodeDigests(
         media=combined_digest(parts),

@@ -67,3 +67,7 @@ class MissingExtraError(EgodataError, ImportError):
 
 class SampleError(EgodataError, RuntimeError):
     """Reading one sample failed; the message names its episode and frame."""
+
+
+class WorkerError(EgodataError, RuntimeError):
+    """A loader's worker died or gave nothing within its time limit."""

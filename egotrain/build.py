@@ -1,5 +1,6 @@
 """A training run from its config to its result. `egotrain fit` and the pipelines call `fit`."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,6 +40,10 @@ def fit(config: FitConfig, *, say: Say = quiet, progress: Progress = silent) -> 
     paths = open_root(Path(config.store).expanduser())
     manifest = load_dataset(paths, config.dataset, format=config.format)
     folder = run_folder(paths, config.run)
+    if os.environ.get("RANK", "0") != "0":  # started by torchrun: rank 0 does what follows for all
+        from egotrain.launch import follow
+
+        return follow(config)
     if (folder / CONFIG).is_file():
         check_same(folder, config, manifest=manifest)
         result = finished(folder)
@@ -48,7 +53,7 @@ def fit(config: FitConfig, *, say: Say = quiet, progress: Progress = silent) -> 
         if not config.resume:
             raise ConflictError(f"run {config.run}: exists and is not finished. Add resume=true to go on with it, or choose another name.")
     require_writable(paths)
-    from egotrain.training import Training  # torch and the trainer are loaded for runs that are not done yet
+    from egotrain.launch import lead  # torch and the trainer are loaded for runs that are not done yet
 
     with only_one(folder), lease(paths, manifest):
-        return Training(paths, manifest, folder, config, say).run(progress)
+        return lead(paths, manifest, folder=folder, config=config, say=say, progress=progress)

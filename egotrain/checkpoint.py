@@ -20,7 +20,9 @@ from egodata.stats import NormStats, train_digest
 from egotrain.conf import FitConfig, plain
 from egotrain.policies.dims import PolicyDims
 
-CHECKPOINT_SCHEMA = 1
+CHECKPOINT_SCHEMA = 2
+READABLE = (1, 2)
+"""Schema 1 knew neither several ranks nor the code revision; both are read with what they lack taken as it was then."""
 LAST = "last.ckpt"
 _STEP = re.compile(r"step-(\d+)\.ckpt")
 _PREFIX = "policy."
@@ -37,7 +39,8 @@ class Carried:
         recipe: What a sample is.
         stats: Statistics that it was trained with; they win over any file.
         dataset: Reference and digest.
-        weights: State of the policy.
+        weights: State of the policy; averaged weights where the run had them.
+        revision: Of the code that wrote it; empty where unknown.
     """
 
     step: int
@@ -47,10 +50,11 @@ class Carried:
     stats: NormStats
     dataset: Mapping[str, str]
     weights: Mapping[str, Tensor]
+    revision: str = ""
 
 
 def carried_values(
-    config: Mapping[str, Any], *, dims: PolicyDims, recipe: Recipe, stats: NormStats, dataset: Mapping[str, str]
+    config: Mapping[str, Any], *, dims: PolicyDims, recipe: Recipe, stats: NormStats, dataset: Mapping[str, str], revision: str = ""
 ) -> dict[str, Any]:
     """Return what the trainer puts into every checkpoint, as plain types."""
     return {
@@ -60,6 +64,7 @@ def carried_values(
         "recipe": plain(recipe.to_json()),
         "stats": stats.to_json(),
         "dataset": dict(dataset),
+        "revision": revision,
     }
 
 
@@ -114,17 +119,30 @@ def load_checkpoint(path: Path) -> Carried:
         schema, values = found["egotrain"]["schema"], found["egotrain"]
     except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError, UnpicklingError) as error:
         raise InputError(f"checkpoint {path.name}: cannot be read ({type(error).__name__}: {str(error)[:120]}). Choose another.") from error
-    if schema != CHECKPOINT_SCHEMA:
-        raise InputError(f"checkpoint {path.name}: schema {schema}, this egotrain reads {CHECKPOINT_SCHEMA}. Use the one that wrote it.")
-    return Carried(
-        step=int(found["global_step"]),
-        config=typed(FitConfig, values["config"], where=f"checkpoint {path.name}"),
-        dims=PolicyDims.from_json(values["dims"]),
-        recipe=typed(Recipe, values["recipe"], where=f"checkpoint {path.name}"),
-        stats=NormStats.from_json(values["stats"], where=f"checkpoint {path.name}"),
-        dataset=values["dataset"],
-        weights={name.removeprefix(_PREFIX): tensor for name, tensor in found["state_dict"].items()},
-    )
+    if schema not in READABLE:
+        raise InputError(f"checkpoint {path.name}: schema {schema}, this egotrain reads up to {CHECKPOINT_SCHEMA}. Use its writer.")
+    revision = str(values.get("revision", ""))
+    try:
+        return Carried(
+            step=int(found["global_step"]),
+            config=typed(FitConfig, values["config"], where=f"checkpoint {path.name}"),
+            dims=PolicyDims.from_json(values["dims"]),
+            recipe=typed(Recipe, values["recipe"], where=f"checkpoint {path.name}"),
+            stats=NormStats.from_json(values["stats"], where=f"checkpoint {path.name}"),
+            dataset=values["dataset"],
+            weights={**{name.removeprefix(_PREFIX): tensor for name, tensor in found["state_dict"].items()}, **found.get("ema", {})},
+            revision=revision,
+        )
+    except (ConfigError, KeyError, TypeError) as error:
+        by = f"revision {revision[:12]}" if revision else "an older revision"
+        why = f"schema {schema}, written by {by}, says what this egotrain no longer knows ({error})"
+        raise InputError(f"checkpoint {path.name}: {why}. Use that revision.") from error
+
+
+def prune(folder: Path, *, keep: int) -> None:
+    """Remove all but the newest checkpoints; 0 keeps all."""
+    for path in checkpoints(folder)[: -keep or None] if keep else []:
+        path.unlink()
 
 
 def newest_checkpoint(folder: Path, *, say: Callable[[str], None]) -> Path | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar, cast, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 from hydra import compose as hydra_compose, initialize_config_dir
 from hydra.errors import HydraException
@@ -36,14 +36,18 @@ def compose_evaluate(overrides: Sequence[str]) -> EvaluateConfig:
 
 
 def leaf_keys(cls: type, prefix: str = "") -> dict[str, bool]:
-    """Return the dotted keys of a config dataclass, and whether each holds text at the top level."""
+    """Return the dotted keys of a config dataclass, and whether each holds text.
+
+    Where a key may hold one of several dataclasses, the keys of all of them are returned.
+    """
     hints, out = get_type_hints(cls), {}
     for item in fields(cls):
         kind = hints[item.name]
-        if is_dataclass(kind) and isinstance(kind, type):
-            out.update(leaf_keys(kind, f"{prefix}{item.name}."))
-        else:
-            out[f"{prefix}{item.name}"] = not prefix and kind is str
+        inner = [one for one in (kind, *get_args(kind)) if isinstance(one, type) and is_dataclass(one)]
+        for one in inner:
+            out.update(leaf_keys(one, f"{prefix}{item.name}."))
+        if not inner:
+            out[f"{prefix}{item.name}"] = kind is str
     return out
 
 
@@ -79,4 +83,10 @@ def _compose(name: str, cls: type[T], overrides: Sequence[str], *, groups: Seque
         values = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(f"config {name}: {str(error).splitlines()[0]}") from error
-    return typed(cls, {**values, **text}, where=f"config {name}")
+    for key, value in text.items():
+        *parents, last = key.split(".")
+        inner = values
+        for parent in parents:
+            inner = inner[parent]
+        inner[last] = value
+    return typed(cls, values, where=f"config {name}")

@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator
 
 from egodata.config import strict_config
 from egodata.errors import ConfigError
-from egotrain.policies.hpt.config import HptConfig
+from egodata.names import nearest
+from egodata.schema.ids import HEADS
+from egotrain.policies.config import PolicyConfig
 
 Format = Literal["zarr", "lance"]
-Head = Literal["train", "seen", "unseen_operator"]
 
 
 @strict_config
@@ -24,6 +27,7 @@ class DataConfig:
         image_height: Of the batch path, pixels.
         image_width: Of the batch path, pixels.
         colour_jitter: Largest change of brightness, contrast and saturation while training, as a share; 0 is off.
+        hue_jitter: Largest turn of the hue, as a share of a full turn; two thirds of the jitter's cost on a CPU.
     """
 
     batch_size: int
@@ -32,10 +36,15 @@ class DataConfig:
     image_height: int
     image_width: int
     colour_jitter: float
+    hue_jitter: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1 or self.num_workers < 0 or min(self.image_height, self.image_width) < 16 or not 0 <= self.colour_jitter < 1:
-            raise ConfigError("data: expected batch_size >= 1, num_workers >= 0, images of at least 16 pixels and 0 <= colour_jitter < 1")
+        sizes = self.batch_size >= 1 and self.num_workers >= 0 and min(self.image_height, self.image_width) >= 16
+        if not sizes or not 0 <= self.colour_jitter < 1 or not 0 <= self.hue_jitter <= 0.5:
+            raise ConfigError(
+                "data: expected batch_size >= 1, num_workers >= 0, images of at least 16 pixels, 0 <= colour_jitter < 1, "
+                "0 <= hue_jitter <= 0.5"
+            )
 
 
 @strict_config
@@ -51,6 +60,9 @@ class OptimConfig:
         schedule: After the rise.
         final_share: Share of the learning rate that a cosine ends at.
         clip_norm: Largest norm of all gradients; 0 does not clip.
+        accumulate: Parts that a batch goes through in, one after the other; each draws its own noise.
+        ema_decay: Of averaged weights, with which the policy is scored; 0 averages nothing.
+        outlier_factor: Times the median of recent norms of gradients from which on one is reported; it is clipped like any other. 0 is off.
     """
 
     learning_rate: float
@@ -60,11 +72,16 @@ class OptimConfig:
     schedule: Literal["constant", "cosine"]
     final_share: float
     clip_norm: float
+    accumulate: int = 1
+    ema_decay: float = 0.0
+    outlier_factor: float = 0.0
 
     def __post_init__(self) -> None:
-        low = min(self.weight_decay, self.warmup_steps, self.clip_norm)
+        low = min(self.weight_decay, self.warmup_steps, self.clip_norm, self.outlier_factor)
         if self.learning_rate <= 0 or low < 0 or not 0 <= self.final_share <= 1:
             raise ConfigError("optim: expected learning_rate > 0, weight_decay, warmup_steps and clip_norm >= 0, and 0 <= final_share <= 1")
+        if self.accumulate < 1 or not 0 <= self.ema_decay < 1:
+            raise ConfigError(f"optim: expected accumulate >= 1 and 0 <= ema_decay < 1, got {self.accumulate} and {self.ema_decay}")
 
 
 @strict_config
@@ -75,10 +92,16 @@ class TrainerConfig:
     Attributes:
         max_steps: Optimiser steps.
         accelerator: ``auto`` takes a GPU if there is one.
-        threads: CPU threads of torch, fixed so that results repeat; recorded in the run.
+        threads: CPU threads of torch per rank, fixed so that results repeat; recorded in the run.
         log_every_steps: Between rows of training loss.
         evaluate_every_steps: Between evaluations; 0 evaluates at the end only.
-        checkpoint_every_steps: Between checkpoints; one is always written at the end.
+        checkpoint_every_steps: Between checkpoints; one is always written at the end, and when the run is asked to stop.
+        precision: ``bf16`` computes in it where that is safe; weights and optimiser stay in 32 bits.
+        ddp_bf16: Whether ranks exchange gradients in bfloat16.
+        devices: Ranks on this machine, each with its own batch of data.batch_size; started from outside they are counted there.
+        keep_checkpoints: How many of the newest to keep; 0 keeps all.
+        wandb_project: Project that a copy of the metrics goes to, with the extra of that name; empty for none.
+        compile: Whether torch compiles the policy's heavy parts, which takes a minute at the start.
     """
 
     max_steps: int
@@ -87,33 +110,56 @@ class TrainerConfig:
     log_every_steps: int
     evaluate_every_steps: int
     checkpoint_every_steps: int
+    precision: Literal["float32", "bf16"] = "float32"
+    ddp_bf16: bool = False
+    devices: int = 1
+    keep_checkpoints: int = 0
+    wandb_project: str = ""
+    compile: bool = False
 
     def __post_init__(self) -> None:
-        low = min(self.max_steps, self.threads, self.log_every_steps, self.checkpoint_every_steps)
-        if low < 1 or self.evaluate_every_steps < 0:
-            raise ConfigError("trainer: expected max_steps, threads and the steps between log rows and checkpoints >= 1, evaluations >= 0")
+        low = min(self.max_steps, self.threads, self.log_every_steps, self.checkpoint_every_steps, self.devices)
+        if low < 1 or min(self.evaluate_every_steps, self.keep_checkpoints) < 0:
+            raise ConfigError(
+                "trainer: expected max_steps, threads, devices and the steps between log rows and checkpoints >= 1, "
+                "evaluate_every_steps and keep_checkpoints >= 0"
+            )
 
 
 @strict_config
 @dataclass(frozen=True, slots=True)
 class EvaluationConfig:
-    """Which frames are scored.
+    """Which frames are scored, and which episodes are shown.
 
     Attributes:
-        heads: Of the dataset; those that it does not have are left out and named.
+        heads: Of the dataset, or ``NAME@VERSION:HEAD`` of another one; those that a dataset does not have are left out and named.
         samples_per_head: Budget, spent evenly over the head's episodes.
         batch_size: Samples per batch; does not change the result beyond rounding.
-        baselines: Whether to score holding still and the mean action beside the policy.
+        baselines: Whether to score holding still, the mean action and the nearest training frame beside the policy.
+        neighbour_samples: Training frames, evenly spread, among which the nearest one is looked for.
+        videos: Pinned episodes per head shown as overlay videos after an evaluation; 0 makes none.
+        pins: Episodes to show instead of those that the dataset pins, as ``HEAD/EPISODE``.
     """
 
-    heads: tuple[Head, ...]
+    heads: tuple[str, ...]
     samples_per_head: int
     batch_size: int
     baselines: bool
+    neighbour_samples: int = 2048
+    videos: int = 0
+    pins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.heads or self.samples_per_head < 1 or self.batch_size < 1:
-            raise ConfigError("evaluation: expected at least one head, samples_per_head >= 1 and batch_size >= 1")
+        if not self.heads or min(self.samples_per_head, self.batch_size, self.neighbour_samples) < 1 or self.videos < 0:
+            raise ConfigError(
+                "evaluation: expected at least one head, samples_per_head, batch_size and neighbour_samples >= 1, and videos >= 0"
+            )
+        odd = [head for head in self.heads if head not in HEADS and not _elsewhere(head)]
+        if odd:
+            raise ConfigError(f"evaluation.heads {odd[0]!r}: expected {', '.join(HEADS)} or NAME@VERSION:HEAD; {nearest(odd[0], HEADS)}")
+        for pin in self.pins:
+            if pin.rpartition("/")[0] not in self.heads:
+                raise ConfigError(f"evaluation.pins {pin!r}: expected HEAD/EPISODE with a head of {', '.join(self.heads)}")
 
 
 @strict_config
@@ -136,7 +182,7 @@ class FitConfig:
     run: str
     recipe: str
     data: DataConfig
-    policy: HptConfig
+    policy: Annotated[PolicyConfig, Discriminator("name")]
     optim: OptimConfig
     trainer: TrainerConfig
     evaluation: EvaluationConfig
@@ -154,7 +200,8 @@ class EvaluateConfig:
         format: Which copy to read.
         checkpoint: File name in the run's checkpoints folder.
         samples_per_head: Budget, spent evenly over the head's episodes.
-        heads: Of the dataset.
+        heads: As in a run's config.
+        videos: Pinned episodes per head shown as overlay videos.
         shuffle_images: Give every sample the images of another one, to see how much the policy uses what it sees.
         threads: CPU threads of torch.
     """
@@ -163,8 +210,15 @@ class EvaluateConfig:
     shuffle_images: bool
     format: Format | None = None
     samples_per_head: int | None = None
-    heads: tuple[Head, ...] | None = field(default=None)
+    heads: tuple[str, ...] | None = field(default=None)
+    videos: int | None = None
     threads: int | None = None
+
+
+def _elsewhere(head: str) -> bool:
+    """Say whether a head is one of another dataset, ``NAME@VERSION:HEAD``."""
+    dataset, colon, name = head.partition(":")
+    return bool(colon) and dataset.count("@") == 1 and name in HEADS
 
 
 def plain(value: Any) -> Any:

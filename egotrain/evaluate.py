@@ -1,27 +1,50 @@
 """Evaluation of a checkpoint, on either format, from the run folder alone."""
 
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from egodata.catalog import load_dataset
 from egodata.progress import Progress, silent
-from egodata.schema.layout import open_root
+from egodata.schema.layout import StorePaths, open_root
 from egotrain.build import quiet
 from egotrain.checkpoint import Carried, check_carried, find_checkpoint, load_checkpoint, load_weights
 from egotrain.conf import EvaluateConfig, FitConfig
-from egotrain.data import RunData, check_dims, open_sources, policy_dims
+from egotrain.data import RunData, check_dims, open_sources, pins_of, policy_dims
 from egotrain.evaluation import HeadScores, evaluate_heads
 from egotrain.module import TrainModule
-from egotrain.numerics import fixed_numerics
+from egotrain.numerics import device_for, fixed_numerics
 from egotrain.policies.registry import build_policy
-from egotrain.runs import open_run
+from egotrain.runs import VIDEOS, open_run
+from egotrain.videos import check_pins, head_videos
+
+Say = Callable[[str], None]
 
 
-def evaluate(
-    run: Path, config: EvaluateConfig, *, say: Callable[[str], None] = quiet, progress: Progress = silent
-) -> dict[str, HeadScores]:
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A checkpoint with the dataset it was trained on.
+
+    Attributes:
+        folder: Of the run.
+        config: Of the run, with what the evaluation changes.
+        carried: What the checkpoint carries.
+        data: Open sources.
+        module: The policy with its weights.
+        pins: Episodes shown, by head.
+    """
+
+    folder: Path
+    config: FitConfig
+    carried: Carried
+    data: RunData
+    module: TrainModule
+    pins: dict[str, tuple[str, ...]]
+
+
+def evaluate(run: Path, config: EvaluateConfig, *, say: Say = quiet, progress: Progress = silent) -> dict[str, HeadScores]:
     """Score a checkpoint on heads of the dataset that it was trained on; two calls give the same numbers.
 
     Args:
@@ -34,24 +57,50 @@ def evaluate(
         NotFoundError: No such run, checkpoint, dataset or head.
         InputError: The checkpoint cannot be read.
         ConfigError: Checkpoint and dataset do not belong together.
+        GateError: A pin is not in its head.
     """
+    with opened(run, config, say=say) as found:
+        evaluation = found.config.evaluation
+        scores = evaluate_heads(found.module, found.data, config=evaluation, shuffle_images=config.shuffle_images, progress=progress)
+        out = found.folder / VIDEOS / f"eval-{found.carried.step:08d}-{found.config.format}"
+        for head, pins in found.pins.items():
+            if pins and head in found.data.sources:
+                written = head_videos(
+                    found.module, found.data, head=head, pins=pins, out=out, batch_size=evaluation.batch_size, progress=progress
+                )
+                say("\n".join(f"video: {path}" for path in written))
+        return scores
+
+
+@contextmanager
+def opened(run: Path, config: EvaluateConfig, *, say: Say = quiet) -> Iterator[Opened]:
+    """Open a run's checkpoint and dataset; the numerics of the run hold as long as the context. See `evaluate` for what it raises."""
     folder = open_run(run)
     path = find_checkpoint(folder / "checkpoints", config.checkpoint)
     carried = load_checkpoint(path)
     fit_config = _merged(carried.config, config)
     paths = open_root(folder.absolute().parents[1])
-    manifest = load_dataset(paths, carried.dataset["dataset"], format=fit_config.format)
-    check_carried(carried, manifest)
-    heads, stats = fit_config.evaluation.heads, carried.stats
-    sources = open_sources(paths, manifest, recipe=carried.recipe, heads=heads, stats=stats, config=fit_config)
-    data = RunData(manifest, carried.recipe, carried.stats, sources)
-    say(f"run {folder.name}: step {carried.step} ({path.name}) on {manifest.ref}, {fit_config.format}, heads {', '.join(sources)}")
+    data = _open(paths, carried, fit_config)
     try:
+        pins = {head: pins_of(paths, data.manifest, head=head, config=fit_config.evaluation) for head in fit_config.evaluation.heads}
+        check_pins(data, pins)
+        heads = ", ".join(data.sources)
+        say(f"run {folder.name}: step {carried.step} ({path.name}) on {data.manifest.ref}, {fit_config.format}, heads {heads}")
         with fixed_numerics(fit_config.trainer.threads):
-            module = restore(carried, data, config=fit_config)
-            return evaluate_heads(module, data, config=fit_config.evaluation, shuffle_images=config.shuffle_images, progress=progress)
+            yield Opened(folder, fit_config, carried, data, restore(carried, data, config=fit_config), pins)
     finally:
         data.close()
+
+
+def _open(paths: StorePaths, carried: Carried, config: FitConfig) -> RunData:
+    """Open the heads, and the training head where a baseline copies from it."""
+    manifest = load_dataset(paths, carried.dataset["dataset"], format=config.format)
+    check_carried(carried, manifest)
+    heads = config.evaluation.heads
+    sources = open_sources(paths, manifest, recipe=carried.recipe, heads=heads, stats=carried.stats, config=config)
+    if config.evaluation.baselines and "train" not in sources:
+        sources.update(open_sources(paths, manifest, recipe=carried.recipe, heads=("train",), stats=carried.stats, config=config))
+    return RunData(manifest, carried.recipe, carried.stats, sources)
 
 
 def restore(carried: Carried, data: RunData, *, config: FitConfig) -> TrainModule:
@@ -62,14 +111,21 @@ def restore(carried: Carried, data: RunData, *, config: FitConfig) -> TrainModul
     """
     dims = policy_dims(next(iter(data.sources.values())), config.data)
     check_dims(carried.dims, dims, what=f"checkpoint of step {carried.step}")
-    policy = build_policy(config.policy, dims)
+    return restored(carried, config=config)
+
+
+def restored(carried: Carried, *, config: FitConfig) -> TrainModule:
+    """Build the policy of a checkpoint with its weights, for the sizes that it was built for."""
+    policy = build_policy(config.policy, carried.dims)
     load_weights(policy, carried)
-    return TrainModule(policy, dims, config=config, carried={})
+    return TrainModule(policy, carried.dims, config=config, carried={}).to(device_for(config.trainer.accelerator))
 
 
 def _merged(config: FitConfig, changes: EvaluateConfig) -> FitConfig:
     """Return a run's config with what an evaluation changes."""
     named = {name: value for name, value in asdict(changes).items() if value is not None}
-    evaluation: dict[str, Any] = {name: named[name] for name in ("heads", "samples_per_head") if name in named}
+    evaluation: dict[str, Any] = {name: named[name] for name in ("heads", "samples_per_head", "videos") if name in named}
+    if "heads" in evaluation:  # pins of heads that are not asked for
+        evaluation["pins"] = tuple(pin for pin in config.evaluation.pins if pin.rpartition("/")[0] in evaluation["heads"])
     trainer = replace(config.trainer, threads=named.get("threads", config.trainer.threads))
     return replace(config, format=named.get("format", config.format), trainer=trainer, evaluation=replace(config.evaluation, **evaluation))

@@ -1,7 +1,7 @@
-"""Score a policy on heads of a dataset: the same frames, noise and prompts every time."""
+"""Score a policy on heads of a dataset: the same frames, noise and prompts every time, and all of them on every rank."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,16 +9,20 @@ import torch
 from numpy.typing import NDArray
 
 from egodata.progress import Progress, silent
-from egodata.sampling import HeadSource, epoch_order
+from egodata.sampling import HeadSource, epoch_order, evaluation_head
 from egodata.sampling.seeds import derive_seed
 from egodata.torch import Batch, make_loader
+from egotrain.baselines import HOLD_STILL, MEAN_ACTION, NEAREST, Neighbours, hold_still
 from egotrain.conf import EvaluationConfig
 from egotrain.data import RunData
-from egotrain.metrics import chunk_metrics, hold_still
+from egotrain.metrics import Errors, chunk_errors
 from egotrain.module import TrainModule
 from egotrain.numerics import generator
 
-POLICY, HOLD_STILL, MEAN_ACTION = "policy", "hold_still", "mean_action"
+POLICY = "policy"
+UNKNOWN_OPERATOR = "unknown"
+Actions = NDArray[np.floating]
+ByActor = Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +35,33 @@ class HeadScores:
         frames: Scored.
         loss: The policy's own loss, in normalised units.
         scores: Metrics by who acted: the policy, and the baselines.
+        operators: The same for the frames of each operator, ``unknown`` for those without one.
+        operator_frames: Scored, of each operator.
     """
 
     head: str
     episodes: int
     frames: int
     loss: float
-    scores: Mapping[str, Mapping[str, float]]
+    scores: ByActor
+    operators: Mapping[str, ByActor] = field(default_factory=dict)
+    operator_frames: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain types; the loss also as a hexadecimal float, exact to the last bit; what was not scored is None."""
-        scores = {who: {name: None if value != value else value for name, value in found.items()} for who, found in self.scores.items()}
-        return {"episodes": self.episodes, "frames": self.frames, "loss": self.loss, "loss_hex": self.loss.hex(), "scores": scores}
+        operators = {name: {"frames": self.operator_frames[name], "scores": _plain(found)} for name, found in self.operators.items()}
+        counts = {"episodes": self.episodes, "frames": self.frames, "loss": self.loss, "loss_hex": self.loss.hex()}
+        return {**counts, "scores": _plain(self.scores), "operators": operators}
+
+
+def _plain(scores: ByActor) -> dict[str, dict[str, float | None]]:
+    return {who: {name: None if value != value else value for name, value in found.items()} for who, found in scores.items()}
 
 
 def evaluate_heads(
     module: TrainModule, data: RunData, *, config: EvaluationConfig, shuffle_images: bool = False, progress: Progress = silent
 ) -> dict[str, HeadScores]:
-    """Score a policy on every configured head that the dataset has.
+    """Score a policy on every configured head that there is.
 
     Args:
         module: Holds the policy; left in the mode in which it was.
@@ -59,7 +72,7 @@ def evaluate_heads(
     """
     training = module.training
     module.eval()
-    with torch.inference_mode():
+    with torch.inference_mode(), module.scored_weights():
         scores: dict[str, HeadScores] = {
             head: _evaluate_head(module, data, head, config=config, shuffle_images=shuffle_images, progress=progress)
             for head in config.heads
@@ -69,26 +82,42 @@ def evaluate_heads(
     return scores
 
 
+def predict_chunks(module: TrainModule, batch: Batch, *, indices: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Predict the actions (B, S, D) of a batch, normalised; the noise of a sample follows from its index, not from the batch."""
+    noise = [torch.randn(batch["action"].shape[1:], generator=generator(module.seed, "evaluate", int(i), "noise")) for i in indices]
+    chunk = module.policy.predict(module.observe(batch), noise_BSD=torch.stack(noise).to(module.device))
+    return np.asarray(chunk.float().cpu().numpy())
+
+
 def _evaluate_head(
     module: TrainModule, data: RunData, head: str, *, config: EvaluationConfig, shuffle_images: bool, progress: Progress
 ) -> HeadScores:
     source = data.sources[head]
-    indices = source.evaluation_indices(budget=config.samples_per_head)
+    indices = evaluation_head(source, budget=config.samples_per_head).indices
     if shuffle_images:  # so that neighbours in a batch, which trade images, come from different episodes
         indices = indices[epoch_order(len(indices), seed=module.seed, epoch=0)]
     inverse = data.stats.normalisers(module.data.normalisation)["action"].inverse
     predicted, losses = [], []
     for at, batch in _batches(source, indices, batch_size=config.batch_size, shuffle_images=shuffle_images):
-        observed = module.observe(batch)
-        noise = _noise(module.seed, indices[at : at + len(batch["frame"])], shape=batch["action"].shape[1:])
-        chunk = module.policy.predict(observed, noise_BSD=noise.to(module.device))
-        predicted.append(inverse(chunk.float().cpu().numpy()))
+        chunk = predict_chunks(module, batch, indices=indices[at : at + len(batch["frame"])])
+        predicted.append(inverse(chunk))
         losses.append(_loss(module, batch, at))
         progress(f"evaluate {head}", at + len(chunk), len(indices))
-    scores = _score(data, source, indices, predicted=np.concatenate(predicted), baselines=config.baselines)
+    errors = _errors(data, source, indices, predicted=np.concatenate(predicted), config=config)
     weight = sum(count for _, count in losses)
     loss = sum(value * count for value, count in losses) / max(1, weight)
-    return HeadScores(head, len(np.unique(source.index.locate(indices)[0])), len(indices), loss, scores)
+    ordinals = source.index.locate(indices)[0]
+    operators = np.array([source.episodes[int(e)].operator or UNKNOWN_OPERATOR for e in ordinals])
+    known = sorted(set(operators.tolist()), key=str.encode)
+    return HeadScores(
+        head,
+        len(np.unique(ordinals)),
+        len(indices),
+        loss,
+        scores={who: found.mean() for who, found in errors.items()},
+        operators={name: {who: found.mean(operators == name) for who, found in errors.items()} for name in known},
+        operator_frames={name: int((operators == name).sum()) for name in known},
+    )
 
 
 def _batches(source: HeadSource, indices: NDArray[np.int64], *, batch_size: int, shuffle_images: bool) -> Iterator[tuple[int, Batch]]:
@@ -101,11 +130,6 @@ def _batches(source: HeadSource, indices: NDArray[np.int64], *, batch_size: int,
         at += len(batch["frame"])
 
 
-def _noise(seed: int, indices: NDArray[np.int64], *, shape: torch.Size) -> torch.Tensor:
-    """Draw one noise per sample, which does not depend on the batch that it is in."""
-    return torch.stack([torch.randn(shape, generator=generator(seed, "evaluate", int(i), "noise")) for i in indices])
-
-
 def _loss(module: TrainModule, batch: Batch, at: int) -> tuple[float, int]:
     """Return the loss of a batch and the cells it counts; its noise follows from the position, hence from the batch size."""
     action, mask = batch["action"].to(module.device), batch["action_mask"].to(module.device)
@@ -113,21 +137,23 @@ def _loss(module: TrainModule, batch: Batch, at: int) -> tuple[float, int]:
     return float(module.policy.loss(module.observe(batch), action, mask_BSD=mask, generator=source)), int(mask.sum())
 
 
-def _score(
-    data: RunData, source: HeadSource, indices: NDArray[np.int64], *, predicted: NDArray[np.float32], baselines: bool
-) -> dict[str, dict[str, float]]:
+def _errors(
+    data: RunData, source: HeadSource, indices: NDArray[np.int64], *, predicted: Actions, config: EvaluationConfig
+) -> dict[str, Errors]:
+    """Return the errors of the policy and of each baseline on samples of a head."""
     samples = source.with_normalisers({}).samples(indices.tolist(), with_images=False)
-    truth = np.stack([sample.action for sample in samples])
-    mask = np.stack([sample.action_mask for sample in samples])
-    reference = np.stack([sample.reference for sample in samples])
-    acted: dict[str, NDArray[np.floating] | None] = {POLICY: predicted}
-    if baselines:
+    truth, mask, reference = (np.stack([getattr(sample, name) for sample in samples]) for name in ("action", "action_mask", "reference"))
+    acted: dict[str, Actions | None] = {POLICY: predicted}
+    if config.baselines:
         proprio = np.stack([sample.proprio[-1] for sample in samples])
-        acted[HOLD_STILL] = hold_still(data.recipe, steps=truth.shape[1], reference=reference, proprio=proprio)
         mean = np.nan_to_num(data.stats.features["action"].fields["mean"])
+        acted[HOLD_STILL] = hold_still(data.recipe, steps=truth.shape[1], reference=reference, proprio=proprio)
         acted[MEAN_ACTION] = np.broadcast_to(mean, truth.shape)
+        if "train" in data.sources:
+            pool = Neighbours.of(data.sources["train"], samples=config.neighbour_samples)
+            acted[NEAREST] = pool.copied(source.samples(indices.tolist(), with_images=False))
     return {
-        who: chunk_metrics(chunk, truth, mask=mask, recipe=data.recipe, reference=reference)
+        who: chunk_errors(chunk, truth, mask=mask, recipe=data.recipe, reference=reference)
         for who, chunk in acted.items()
         if chunk is not None and chunk.shape == truth.shape
     }

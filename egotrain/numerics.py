@@ -1,5 +1,6 @@
 """What a run's numbers depend on besides its config: threads, instruction set, versions, source code."""
 
+import os
 import platform
 import subprocess
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ GIT_TIMEOUT_S = 20
 @contextmanager
 def fixed_numerics(threads: int) -> Iterator[None]:
     """Fix the number of CPU threads and ask for deterministic algorithms, as long as the context lasts."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS needs to be deterministic, read when a GPU is first used
     before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True)
@@ -40,6 +42,16 @@ def seeded_dropout(base: int, *parts: int | str) -> Iterator[None]:
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(derive_seed(base, *parts, "dropout"))
         yield
+
+
+def uses_gpu(accelerator: str) -> bool:
+    """Say whether a run with this setting computes on a GPU."""
+    return accelerator == "gpu" or (accelerator == "auto" and torch.cuda.is_available())
+
+
+def device_for(accelerator: str, *, rank: int = 0) -> torch.device:
+    """Return the device that a run with this setting computes on."""
+    return torch.device("cuda", rank % max(1, torch.cuda.device_count())) if uses_gpu(accelerator) else torch.device("cpu")
 
 
 def environment() -> dict[str, Any]:
@@ -66,14 +78,25 @@ def _version(name: str) -> str | None:
 
 def git_revision() -> dict[str, Any] | None:
     """Return revision and whether tracked files differ from it; None where this package is not in a git checkout."""
-    folder = Path(__file__).parent
+    revision = _git("rev-parse", "HEAD")
+    return None if revision is None else {"revision": revision, "changed": bool(_git("status", "--porcelain", "--untracked-files=no"))}
 
-    def git(*words: str) -> str:
-        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=GIT_TIMEOUT_S)
-        return done.stdout.strip()
+
+def code_changes() -> str:
+    """Return how tracked files differ from the revision, as a patch; empty where they do not or where there is no git checkout."""
+    return _git("diff", "HEAD") or ""
+
+
+def _git(*words: str) -> str | None:
+    """Ask git about the checkout that this file is in; None where it is in none."""
+    command = ["git", "-C", str(Path(__file__).parent)]
+
+    def run(*more: str) -> str:
+        done = subprocess.run([*command, *more], capture_output=True, text=True, check=True, timeout=GIT_TIMEOUT_S, errors="replace")
+        return done.stdout.rstrip("\n")
 
     try:
-        git("ls-files", "--error-unmatch", Path(__file__).name)
-        return {"revision": git("rev-parse", "HEAD"), "changed": bool(git("status", "--porcelain", "--untracked-files=no"))}
+        run("ls-files", "--error-unmatch", Path(__file__).name)
+        return run(*words)
     except (OSError, subprocess.SubprocessError):
         return None

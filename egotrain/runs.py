@@ -5,7 +5,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,14 @@ from egodata.names import nearest
 from egodata.schema.ids import check_dataset_name
 from egodata.schema.layout import StorePaths, write_atomic
 from egodata.stats import NormStats
-from egotrain.conf import FitConfig, plain
+from egotrain.conf import EvaluationConfig, FitConfig, TrainerConfig, plain
 
 CONFIG, DATASET, ENVIRONMENT = "config.yaml", "dataset.json", "environment.json"
 METRICS, RESULT, STATS = "metrics.csv", "result.json", "stats.json"
+CHANGES, EVALUATIONS, VIDEOS = "changes.diff", "evaluations", "videos"
 RESULT_SCHEMA = 1
 COLUMNS = ("step", "head", "who", "metric", "value")
-FREE_KEYS = ("resume", "store", "data.num_workers")
+FREE_KEYS = ("resume", "store", "data.num_workers", "trainer.keep_checkpoints", "trainer.wandb_project")
 """Keys that may differ when a run is resumed: they do not change what it computes."""
 
 
@@ -55,6 +56,17 @@ class RunResult:
         return {head: float.fromhex(found["loss_hex"]) for head, found in self.result["heads"].items()}
 
 
+@dataclass(frozen=True, slots=True)
+class MetricRow:
+    """One value of one metric at one step."""
+
+    step: int
+    head: str
+    who: str
+    metric: str
+    value: float
+
+
 class MetricsFile:
     """Rows of (step, head, who, metric, value), appended as they come; floats are written so that they read back exactly."""
 
@@ -72,11 +84,19 @@ class MetricsFile:
         with self.path.open("a") as file:
             file.write(text.getvalue())
 
+    def rows(self) -> list[MetricRow]:
+        """Return all rows, in the order written; none where there is no file."""
+        if not self.path.exists():
+            return []
+        with self.path.open() as file:
+            return [
+                MetricRow(int(row["step"]), row["head"], row["who"], row["metric"], float(row["value"])) for row in csv.DictReader(file)
+            ]
+
     def last(self, head: str, metric: str) -> float:
         """Return the last value of a metric of the policy; NaN if there is none."""
-        with self.path.open() as file:
-            found = [row["value"] for row in csv.DictReader(file) if (row["head"], row["who"], row["metric"]) == (head, "policy", metric)]
-        return float(found[-1]) if found else float("nan")
+        found = [row.value for row in self.rows() if (row.head, row.who, row.metric) == (head, "policy", metric)]
+        return found[-1] if found else float("nan")
 
     def cut_after(self, step: int) -> None:
         """Drop rows of later steps, which a run that is resumed will write again, and a last line that was cut off."""
@@ -152,13 +172,21 @@ def check_same(folder: Path, config: FitConfig, *, manifest: Manifest) -> None:
     wrong = [
         f"{key} is {before.get(key)!r} there and {after.get(key)!r} here"
         for key in sorted({*before, *after} - set(FREE_KEYS))
-        if before.get(key) != after.get(key)
+        if before.get(key, _absent(key)) != after.get(key)
     ]
     if digest != manifest.digest:
         wrong.append(f"dataset digest is {digest[:16]} there and {manifest.digest[:16]} here")
     if wrong:
         more = f" (and {len(wrong) - 5} more)" if len(wrong) > 5 else ""
         raise ConfigError(f"run {folder.name}: exists with another config: {'; '.join(wrong[:5])}{more}. Choose another run name.")
+
+
+def _absent(key: str) -> Any:
+    """Return the value of a key that a run's config did not know yet: its default, which is what the run did."""
+    section, _, name = key.rpartition(".")
+    owner = {"trainer": TrainerConfig, "evaluation": EvaluationConfig}.get(section)
+    found = [item.default for item in fields(owner) if item.name == name and item.default is not MISSING] if owner else []
+    return plain(found[0]) if found else None
 
 
 def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -174,13 +202,26 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     write_atomic(path, json.dumps(value, indent=1, sort_keys=True, allow_nan=False).encode() + b"\n")
 
 
-def describe_run(folder: Path, config: FitConfig, *, manifest: Manifest, stats: NormStats, environment: Mapping[str, Any]) -> None:
-    """Write what a run is before it starts; `config.yaml` comes last and marks the folder as a run."""
+def describe_run(
+    folder: Path, config: FitConfig, *, manifest: Manifest, stats: NormStats, environment: Mapping[str, Any], changes: str
+) -> None:
+    """Write what a run is before it starts; `config.yaml` comes last and marks the folder as a run.
+
+    Args:
+        folder: Of the run.
+        config: The whole run.
+        manifest: The frozen dataset.
+        stats: Of its training head.
+        environment: Versions, machine, code revision.
+        changes: How the code differs from that revision; no file is written where it does not.
+    """
     heads = {head: {"episodes": len(members), "frames": sum(e.frames for e in members)} for head, members in manifest.heads.items()}
     dataset = {"dataset": manifest.ref, "digest": manifest.digest, "lance_versions": manifest.lance_versions}
     write_json(folder / DATASET, {**dataset, "heads": heads, "stats_key": stats.key})
     write_atomic(folder / STATS, stats.to_bytes())
     write_json(folder / ENVIRONMENT, environment)
+    if changes:
+        write_atomic(folder / CHANGES, changes.encode())
     write_atomic(folder / CONFIG, yaml.safe_dump(plain(asdict(config)), sort_keys=False).encode())
 
 

@@ -1,42 +1,40 @@
 """The work of one run: open the data, build the policy, take the steps, score, write the result."""
 
-import logging
-import signal
-import sys
-import threading
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-import lightning
 
 from egodata.catalog import Manifest
 from egodata.progress import Progress
 from egodata.sampling import load_recipe
 from egodata.schema.layout import StorePaths
 from egodata.stats import norm_stats
-from egodata.torch import make_loader
-from egotrain.callbacks import Checkpoints, PeriodicEvaluation, StepReport, rows_of
+from egotrain.callbacks import Checkpoints, PeriodicEvaluation, StepReport, Stopped, rows_of
+from egotrain.card import write_card
 from egotrain.checkpoint import Carried, carried_values, check_carried, find_checkpoint, load_checkpoint, load_weights, newest_checkpoint
 from egotrain.conf import FitConfig
-from egotrain.data import RunData, TrainStream, check_dims, open_sources, policy_dims
+from egotrain.data import RunData, TrainStream, check_dims, open_sources, pins_of, policy_dims, rank_loader
 from egotrain.evaluation import HeadScores, evaluate_heads
+from egotrain.gradients import GradientReport
+from egotrain.loggers import MetricsLog
 from egotrain.module import TrainModule
-from egotrain.numerics import environment, fixed_numerics, seeded_dropout
+from egotrain.numerics import code_changes, device_for, environment, fixed_numerics, seeded_dropout
+from egotrain.opening import describe
 from egotrain.policies.dims import PolicyDims
+from egotrain.policies.encoders.architectures import embedded
 from egotrain.policies.registry import build_policy, check_policy
-from egotrain.runs import METRICS, RESULT, RESULT_SCHEMA, MetricsFile, RunResult, describe_run, write_json
+from egotrain.ranks import Ranks, from_first, require_agreement
+from egotrain.runs import EVALUATIONS, RESULT, RESULT_SCHEMA, VIDEOS, RunResult, describe_run, write_json
+from egotrain.steps import make_trainer, quiet_lightning
+from egotrain.videos import check_pins, head_videos
 
 CHECKPOINTS = "checkpoints"
-SHOWN_CHANNELS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """One run in a folder that nobody else uses.
+    """One run in a folder that no other run uses; the same on every rank, but only rank 0 writes.
 
     Attributes:
         paths: The store.
@@ -44,6 +42,7 @@ class Training:
         folder: Of the run.
         config: The whole run.
         say: Told in lines what is done.
+        ranks: Where this process stands.
     """
 
     paths: StorePaths
@@ -51,6 +50,7 @@ class Training:
     folder: Path
     config: FitConfig
     say: Callable[[str], None]
+    ranks: Ranks = field(default_factory=Ranks)
 
     def run(self, progress: Progress) -> RunResult:
         """Do what `egotrain.build.fit` says."""
@@ -63,11 +63,12 @@ class Training:
                 data.close()
 
     def _resumed(self) -> Carried | None:
-        path = newest_checkpoint(self.folder / CHECKPOINTS, say=self.say)
+        found = newest_checkpoint(self.folder / CHECKPOINTS, say=self.say) if self.ranks.first else None
+        path = from_first(None if found is None else str(found))
         if path is None:
             return None
-        carried = load_checkpoint(path)
-        self.say(f"run {self.config.run}: going on from step {carried.step} of {self.config.trainer.max_steps} ({path.name})")
+        carried = load_checkpoint(Path(path))
+        self.say(f"run {self.config.run}: going on from step {carried.step} of {self.config.trainer.max_steps} ({Path(path).name})")
         return carried
 
     def _open(self, progress: Progress, carried: Carried | None) -> RunData:
@@ -79,138 +80,134 @@ class Training:
         heads = tuple(dict.fromkeys(("train", *config.evaluation.heads)))
         sources = open_sources(self.paths, self.manifest, recipe=recipe, heads=heads, stats=stats, config=config)
         data = RunData(self.manifest, recipe, stats, sources)
-        self._describe(data)
+        for line in describe(data, config, ranks=self.ranks):
+            self.say(line)
         return data
-
-    def _describe(self, data: RunData) -> None:
-        config, train = self.config, data.sources["train"]
-        flat = data.stats.flat_channels(config.data.normalisation)
-        cached = " (cached)" if data.stats.cached else ""
-        dataset = f"{self.manifest.ref} ({self.manifest.digest[:16]})"
-        self.say(f"run {config.run}: {dataset} on {config.format}, statistics {data.stats.key[:16]}{cached}")
-        for head, source in data.sources.items():
-            reasons = ", ".join(f"{count} {reason}" for reason, count in source.excluded.items())
-            self.say(f"{head}: {len(source.episodes)} episodes, {len(source)} frames; excluded: {reasons or 'none'}")
-        empty = train.empty_prompt_share()
-        note = ". Every prompt is empty: the policy learns nothing from language" if empty == 1.0 else ""
-        self.say(f"prompts: {empty:.1%} of the training frames have none{note}")
-        if flat:
-            more = f" and {len(flat) - SHOWN_CHANNELS} more" if len(flat) > SHOWN_CHANNELS else ""
-            self.say(f"normalisation: without scale: {'; '.join(str(channel) for channel in flat[:SHOWN_CHANNELS])}{more}")
-        absent = [head for head in config.evaluation.heads if head not in self.manifest.heads]
-        if absent:
-            self.say(f"evaluation: the dataset has no head {', '.join(absent)}; left out")
 
     def _train(self, data: RunData, carried: Carried | None, progress: Progress) -> RunResult:
         config = self.config
         dims = policy_dims(data.sources["train"], config.data)
         check_policy(config.policy, dims)
+        pins = {head: pins_of(self.paths, self.manifest, head=head, config=config.evaluation) for head in config.evaluation.heads}
+        check_pins(data, pins)
         if carried is not None:
             check_carried(carried, self.manifest)
             check_dims(carried.dims, dims, what=f"run {config.run}, checkpoint of step {carried.step}")
-        loader = make_loader(data.sources["train"], batch_size=config.data.batch_size, num_workers=config.data.num_workers)
-        stream = TrainStream(loader, start_step=0 if carried is None else carried.step, max_steps=config.trainer.max_steps)
-        metrics = MetricsFile(self.folder / METRICS)
-        if carried is None:
-            (self.folder / METRICS).unlink(missing_ok=True)
-            describe_run(self.folder, config, manifest=self.manifest, stats=data.stats, environment=environment())
-        else:
-            metrics.cut_after(carried.step)
-        return self._run_steps(self._module(data, dims), data, stream, metrics=metrics, progress=progress)
+        start = 0 if carried is None else carried.step
+        loader = rank_loader(data.sources["train"], config.data, ranks=self.ranks)
+        stream = TrainStream(loader, start_step=start, max_steps=config.trainer.max_steps)
+        found = environment() if self.ranks.first else {}
+        if self.ranks.first and carried is None:
+            describe_run(self.folder, config, manifest=self.manifest, stats=data.stats, environment=found, changes=code_changes())
+        module = self._module(data, dims, revision=str((found.get("git") or {}).get("revision", "")))
+        return _Steps(self, data, module, stream, pins, progress).run()
 
-    def _module(self, data: RunData, dims: PolicyDims) -> TrainModule:
+    def _module(self, data: RunData, dims: PolicyDims, *, revision: str) -> TrainModule:
         config = self.config
         with seeded_dropout(config.seed, "weights"):
-            policy = build_policy(config.policy, dims)
+            policy = build_policy(config.policy, dims, pretrained=True)
         count = sum(parameter.numel() for parameter in policy.parameters() if parameter.requires_grad)
         self.say(f"policy {config.policy.name}: {count:,} parameters, {config.trainer.threads} threads")
         dataset = {"dataset": self.manifest.ref, "digest": self.manifest.digest}
-        values = carried_values(asdict(config), dims=dims, recipe=data.recipe, stats=data.stats, dataset=dataset)
+        own = asdict(replace(config, policy=embedded(config.policy)))
+        values = carried_values(own, dims=dims, recipe=data.recipe, stats=data.stats, dataset=dataset, revision=revision)
         return TrainModule(policy, dims, config=config, carried=values)
 
-    def _run_steps(self, module: TrainModule, data: RunData, stream: TrainStream, *, metrics: MetricsFile, progress: Progress) -> RunResult:
-        config, trainer_config = self.config, self.config.trainer
-        report = StepReport(metrics, stream, every_steps=trainer_config.log_every_steps, batch_size=config.data.batch_size, say=self.say)
 
-        def evaluate() -> dict[str, HeadScores]:
-            return evaluate_heads(module, data, config=config.evaluation, progress=progress)
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """The steps of a run whose data and policy are ready, and what is written while they are taken."""
 
-        folder = self.folder / CHECKPOINTS
+    training: Training
+    data: RunData
+    module: TrainModule
+    stream: TrainStream
+    pins: dict[str, tuple[str, ...]]
+    progress: Progress
+
+    def run(self) -> RunResult:
+        config, first = self.training.config, self.training.ranks.first
+        metrics = MetricsLog(self.training.folder, config, start_step=self.stream.start_step) if first else None
+        try:
+            try:
+                report, scores = self._take(metrics)
+            except Stopped as stop:
+                self.training.say(f"run {config.run}: {stop}; resume=true goes on from there")
+                raise
+            loss = metrics.file.last("train", "loss") if metrics is not None else report.loss
+        finally:
+            if metrics is not None:
+                metrics.close()
+        return self._finish(report, scores, loss=loss)
+
+    def _take(self, metrics: MetricsLog | None) -> tuple[StepReport, dict[str, HeadScores]]:
+        config, trainer_config, training = self.training.config, self.training.config.trainer, self.training
+        samples = config.data.batch_size * training.ranks.world
+        report = StepReport(
+            metrics, self.stream, every_steps=trainer_config.log_every_steps, samples_per_step=samples, say=self.training.say
+        )
+
+        def evaluate(step: int) -> dict[str, HeadScores]:
+            return self._evaluate(step, metrics)
+
+        folder = training.folder / CHECKPOINTS
         folder.mkdir(exist_ok=True)
-        callbacks = [
+        keep = trainer_config.keep_checkpoints
+        callbacks: list[Any] = [
             report,
-            PeriodicEvaluation(metrics, evaluate, every_steps=trainer_config.evaluate_every_steps),
-            Checkpoints(folder, every_steps=trainer_config.checkpoint_every_steps),
+            PeriodicEvaluation(evaluate, every_steps=trainer_config.evaluate_every_steps),
+            Checkpoints(folder, every_steps=trainer_config.checkpoint_every_steps, keep=keep, write=training.ranks.first),
         ]
-        if stream.start_step < trainer_config.max_steps:
-            with _quiet_lightning():
-                start = str(find_checkpoint(folder)) if stream.start_step else None
-                _trainer(config, callbacks).fit(module, stream, ckpt_path=start, weights_only=True)
+        if metrics is not None:
+            watched = GradientReport(self.module.watch, metrics, every_steps=trainer_config.log_every_steps, say=training.say)
+            callbacks.insert(1, watched)
+        if self.stream.start_step < trainer_config.max_steps:
+            with quiet_lightning():
+                start = str(find_checkpoint(folder)) if self.stream.start_step else None
+                make_trainer(config, callbacks, ranks=training.ranks).fit(self.module, self.stream, ckpt_path=start, weights_only=True)
         else:
-            load_weights(module.policy, load_checkpoint(find_checkpoint(folder)))
-        scores = evaluate()
-        metrics.add(trainer_config.max_steps, rows_of(scores))
-        return self._finish(data, report, scores, loss=metrics.last("train", "loss"))
+            load_weights(self.module.policy, load_checkpoint(find_checkpoint(folder)))
+        self.module.to(device_for(trainer_config.accelerator, rank=training.ranks.rank))  # the trainer gives its device back at the end
+        return report, evaluate(trainer_config.max_steps)
 
-    def _finish(self, data: RunData, report: StepReport, scores: dict[str, HeadScores], *, loss: float) -> RunResult:
+    def _evaluate(self, step: int, metrics: MetricsLog | None) -> dict[str, HeadScores]:
+        """Score every head on every rank, compare, and let rank 0 write scores and videos."""
+        training, config = self.training, self.training.config.evaluation
+        scores = evaluate_heads(self.module, self.data, config=config, progress=self.progress)
+        plain = {head: found.to_json() for head, found in scores.items()}
+        require_agreement(plain, f"evaluation after step {step}")
+        if metrics is not None:
+            metrics.add(step, rows_of(scores))
+            write_json(training.folder / EVALUATIONS / f"step-{step:08d}.json", plain)
+            for head, pins in self.pins.items():
+                if pins and head in self.data.sources:
+                    out = training.folder / VIDEOS / f"step-{step:08d}"
+                    head_videos(self.module, self.data, head=head, pins=pins, out=out, batch_size=config.batch_size, progress=self.progress)
+        return scores
+
+    def _finish(self, report: StepReport, scores: dict[str, HeadScores], *, loss: float) -> RunResult:
+        training, config = self.training, self.training.config
+        samples = report.steps * config.data.batch_size * training.ranks.world
         result: dict[str, Any] = {
             "schema": RESULT_SCHEMA,
-            "run": self.config.run,
-            "dataset": self.manifest.ref,
-            "dataset_digest": self.manifest.digest,
-            "format": self.config.format,
-            "recipe": data.recipe.name,
-            "seed": self.config.seed,
-            "steps": self.config.trainer.max_steps,
-            "stats_key": data.stats.key,
+            "run": config.run,
+            "dataset": training.manifest.ref,
+            "dataset_digest": training.manifest.digest,
+            "format": config.format,
+            "recipe": self.data.recipe.name,
+            "seed": config.seed,
+            "steps": config.trainer.max_steps,
+            "ranks": training.ranks.world,
+            "stats_key": self.data.stats.key,
             "train_loss": loss,
             "train_loss_hex": loss.hex(),
             "heads": {head: found.to_json() for head, found in scores.items()},
             "train_s": round(report.train_s, 3),
-            "samples_per_s": round(report.steps * self.config.data.batch_size / max(report.train_s, 1e-9), 1),
+            "samples_per_s": round(samples / max(report.train_s, 1e-9), 1),
             "data_wait_share": round(report.wait_s / max(report.train_s, 1e-9), 3),
-            "checkpoint": find_checkpoint(self.folder / CHECKPOINTS).name,
+            "checkpoint": find_checkpoint(training.folder / CHECKPOINTS).name if training.ranks.first else "",
         }
-        write_json(self.folder / RESULT, result)
-        return RunResult(self.config.run, self.folder, already_done=False, result=result)
-
-
-def _trainer(config: FitConfig, callbacks: list[Any]) -> lightning.Trainer:
-    return lightning.Trainer(
-        max_steps=config.trainer.max_steps,
-        max_epochs=1,
-        accelerator=config.trainer.accelerator,
-        devices=1,
-        deterministic=True,
-        gradient_clip_val=config.optim.clip_norm or None,
-        logger=False,
-        enable_checkpointing=False,
-        enable_model_summary=False,
-        enable_progress_bar=sys.stderr.isatty(),
-        num_sanity_val_steps=0,
-        callbacks=callbacks,
-    )
-
-
-@contextmanager
-def _quiet_lightning() -> Iterator[None]:
-    """Keep the framework's advice that does not apply here out of the way, and let Ctrl-C be one.
-
-    Our loader resumes by itself, and logs are our own. The trainer answers Ctrl-C with SystemExit and ignores the signal from then on.
-    """
-    logger = logging.getLogger("lightning.pytorch")
-    level, handler = logger.level, signal.getsignal(signal.SIGINT)
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module="lightning.*")
-            warnings.filterwarnings("ignore", message=".*dataloader is not resumable.*")
-            yield
-    except SystemExit as stop:
-        if isinstance(stop.__context__, KeyboardInterrupt):
-            raise KeyboardInterrupt from stop
-        raise
-    finally:
-        logger.setLevel(level)
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, handler)
+        if training.ranks.first:
+            write_card(training.folder, result)
+            write_json(training.folder / RESULT, result)
+        return RunResult(config.run, training.folder, already_done=False, result=result)

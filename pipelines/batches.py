@@ -1,58 +1,188 @@
 """Batches that tell the truth: an event for every finished partition as it finishes, and a failure that names the others."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import dagster as dg
 
-from egodata.findings import Finding
+from egodata.errors import EgodataError
+from egodata.findings import Finding, Severity
 from egodata.ingest import Outcome
 from egodata.ingest.report import SET_ASIDE
 from egodata.schema.canonical import json_digest
 from egodata.schema.layout import StorePaths
-from pipelines.events import partition_materialization
-from pipelines.metadata import episode_metadata, findings_table, findings_text
+from pipelines.episode_checks import check_episode
+from pipelines.events import input_tags, partition_materialization
+from pipelines.history import Verdict, keep_verdicts
+from pipelines.metadata import checks_table, findings_table, findings_text
+from pipelines.units import Unit
+
+FLUSH_EVERY = 50
+"""Partitions after which the verdicts so far are kept, so that a killed batch loses few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What became of one recording.
+
+    Attributes:
+        contents: Content digest by episode id; empty where it failed.
+        findings: Why it failed, or what was noticed.
+        metadata: What a person wants to see.
+    """
+
+    contents: Mapping[str, str]
+    findings: tuple[Finding, ...] = ()
+    metadata: Mapping[str, object] = field(default_factory=dict)
+    failed: bool = False
 
 
 @dataclass(slots=True)
 class Batch:
-    """One run over several recordings.
+    """One run over several partitions.
 
     Attributes:
         context: Of the running asset.
         paths: The store.
         upstream: Assets with the same partitions that the work reads.
-        failed: Findings of the recordings that were set aside.
+        units: The partitions.
+        failed: Findings of the partitions that failed.
     """
 
     context: dg.AssetExecutionContext
     paths: StorePaths
     upstream: Sequence[dg.AssetKey]
+    units: Sequence[Unit]
     failed: dict[str, tuple[Finding, ...]] = field(default_factory=dict)
+    _made: dict[str, dict[str, Made]] = field(default_factory=dict)
+    _verdicts: dict[str, list[Verdict]] = field(default_factory=dict)
+    _unit_of: dict[str, Unit] = field(default_factory=dict)
+    _closed: set[str] = field(default_factory=set)
 
-    def done(self, recording: str, *, contents: dict[str, str], metadata: dict[str, object]) -> None:
-        """Report one finished partition; its data version follows the contents of its episodes."""
-        event = partition_materialization(self.context, recording, version=json_digest(contents), upstream=self.upstream, metadata=metadata)
-        self.context.log_event(event)
+    _inputs: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    def outcome(self, outcome: Outcome) -> None:
+    def __post_init__(self) -> None:
+        # What the work starts from: a recording that is delivered again meanwhile has to show as stale afterwards.
+        self._inputs = input_tags(self.context.instance, [unit.key for unit in self.units], upstream=self.upstream)
+        self._unit_of = {recording: unit for unit in self.units for recording in unit.recordings}
+
+    def recordings(self) -> list[str]:
+        """Return every recording of the run."""
+        return list(self._unit_of)
+
+    def gone(self, reasons: Mapping[str, str]) -> None:
+        """Report partitions that no delivery holds any more."""
+        for key, reason in reasons.items():
+            self._fail(key, (Finding("not-delivered", Severity.ERROR, key, reason),))
+
+    def made(self, recording: str, made: Made) -> None:
+        """Report one recording; its partition is finished with the last of its recordings."""
+        unit = self._unit_of[recording]
+        so_far = self._made.setdefault(unit.key, {})
+        so_far[recording] = made
+        if len(so_far) == len(unit.recordings):
+            del self._made[unit.key]
+            self._closed.add(unit.key)
+            self._finish_unit(unit, so_far)
+
+    def outcome(self, outcome: Outcome, *, metadata: Mapping[str, object]) -> None:
         """Report what ingest did with one recording."""
+        name = outcome.recording
+        if name not in self._unit_of and outcome.findings:
+            name = outcome.findings[0].episode  # what discovery refused goes by the id that the vendor gave
         if outcome.status == SET_ASIDE:
-            self.failed[outcome.recording] = outcome.findings
-            self.context.log.error(findings_text(outcome.findings))
+            self.made(name, Made({}, outcome.findings, failed=True))
         else:
-            self.done(outcome.recording, contents=dict(outcome.episodes), metadata=episode_metadata(self.paths, outcome))
+            self.made(name, Made(outcome.episodes, outcome.findings, metadata))
+
+    def unfinished(self, recordings: Iterable[str], *, error: Exception) -> None:
+        """Report that the work on a whole delivery ended early; recordings that were reported before keep what they were."""
+        for recording in recordings:
+            unit = self._unit_of[recording]
+            if unit.key not in self._closed and recording not in self._made.get(unit.key, {}):
+                finding = Finding("delivery-unreadable", Severity.ERROR, recording, f"{type(error).__name__}: {error}")
+                self.made(recording, Made({}, (finding,), failed=True))
+
+    def _finish_unit(self, unit: Unit, made: Mapping[str, Made]) -> None:
+        contents = {episode_id: content for one in made.values() for episode_id, content in one.contents.items()}
+        verdicts, damage = self._check(contents)
+        self._verdicts[unit.key] = verdicts
+        broken = [finding for one in made.values() if one.failed for finding in one.findings] + damage
+        if broken:
+            self._fail(unit.key, tuple(broken), of=len(made))
+        else:
+            event = partition_materialization(
+                self.context,
+                unit.key,
+                version=json_digest(contents),
+                inputs=self._inputs.get(unit.key, {}),
+                metadata={**_joined(made), "checks": checks_table(verdicts)},
+            )
+            self.context.log_event(event)
+        if len(self._verdicts) % FLUSH_EVERY == 0:
+            self._flush()
+
+    def _check(self, contents: Mapping[str, str]) -> tuple[list[Verdict], list[Finding]]:
+        verdicts: list[Verdict] = []
+        damage: list[Finding] = []
+        for episode_id in contents:
+            try:
+                found = check_episode(self.paths, episode_id)
+            except EgodataError as error:
+                found = [Verdict("digests", False, str(error), blocking=True, episode_id=episode_id)]
+            verdicts += found
+            damage += [
+                Finding(f"check-{one.check}", Severity.ERROR, episode_id, one.value, content=one.content)
+                for one in found
+                if one.blocking and not one.passed
+            ]
+        return verdicts, damage
+
+    def _fail(self, key: str, findings: tuple[Finding, ...], *, of: int = 1) -> None:
+        self.failed[key] = findings
+        self._verdicts.setdefault(key, []).append(Verdict("built", False, findings[0].message, blocking=True))
+        self.context.log.error(findings_text(findings))
+        recordings = len({finding.episode for finding in findings})
+        reason = findings_text(findings) if of == 1 else f"{recordings} of {of} recordings:\n{findings_text(findings)}"
+        metadata: dict[str, Any] = {"failed": dg.MetadataValue.md(f"**set aside**: {reason}"), "findings": findings_table(findings)}
+        tags = self._inputs.get(key, {})  # so that the same bytes are not tried again by themselves
+        self.context.log_event(dg.AssetObservation(self.context.asset_key, partition=key, metadata=metadata, tags=tags))
+
+    def _flush(self) -> None:
+        asset = self.context.asset_key.to_python_identifier()
+        keep_verdicts(self.paths, self._verdicts, asset=asset, run_id=self.context.run.run_id)
+        self._verdicts = {}
 
     def finish(self) -> None:
         """End the run.
 
         Raises:
-            Failure: Some recordings were set aside; the others stay done.
+            Failure: Some partitions failed; the others stay done.
         """
+        self._flush()
         if self.failed:
             findings = [finding for found in self.failed.values() for finding in found]
             raise dg.Failure(
-                description=f"{len(self.failed)} of {len(self.context.partition_keys)} recordings set aside:\n{findings_text(findings)}",
+                description=f"{len(self.failed)} of {len(self.context.partition_keys)} partitions failed:\n{findings_text(findings)}",
                 metadata={"set_aside": sorted(self.failed), "findings": findings_table(findings)},
                 allow_retries=False,
             )
+
+
+def _joined(made: Mapping[str, Made]) -> dict[str, object]:
+    """Return the metadata of a recording, or the counts over the recordings of a shard."""
+    if len(made) == 1:
+        return dict(next(iter(made.values())).metadata)
+    contents = {episode_id: content for one in made.values() for episode_id, content in one.contents.items()}
+    findings = [finding for one in made.values() for finding in one.findings]
+    joined: dict[str, object] = {
+        "recordings": len(made),
+        "episodes": len(contents),
+        "frames": sum(int(str(one.metadata.get("frames", 0))) for one in made.values()),
+        "content": json_digest(contents),
+        "findings_count": len(findings),
+    }
+    if findings:
+        joined["findings"] = findings_table(findings)
+    return joined

@@ -1,33 +1,54 @@
-"""Checks that the UI shows beside the assets. What must block is read in the asset bodies (pipelines.gates)."""
+"""Checks that the UI shows beside the assets, read from the history and the parity table.
+
+Dagster keeps one verdict per check; these therefore sum up the newest verdict of every partition, and the history keeps all of them.
+What must block does so in the asset bodies: a blocking check of an episode fails its partition, parity closes the gates.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import dagster as dg
 
-from egodata.catalog.rows import catalog_from_lance
-from egodata.formats.zarr import verify_episode
 from egodata.parity import latest
-from pipelines.assets.tables import LANCE_V2, PARITY_REPORT
-from pipelines.metadata import findings_table
+from pipelines.assets.datasets import DATASET, LOADER_PARITY, NORM_STATS
+from pipelines.assets.ingest import EPISODE_ZARR
+from pipelines.assets.tables import PARITY_REPORT
+from pipelines.episode_checks import EPISODE_CHECKS
+from pipelines.history import ERROR, newest, read_history
 from pipelines.resources import StoreResource
 
-VERIFIED_EPISODES = 20
+SHOWN = 50
+
+
+def _summary(rows: Sequence[Mapping[str, Any]], *, severity: str, blocking: bool) -> dg.AssetCheckResult:
+    failed = [row for row in rows if not row["passed"]]
+    records = [
+        dg.TableRecord({"partition": row["partition"], "episode": row["episode_id"], "seen": row["value"], "created": row["created"]})
+        for row in failed[:SHOWN]
+    ]
+    metadata: dict[str, Any] = {"looked_at": len(rows), "failed": len(failed), "blocking": blocking}
+    if records:
+        metadata["failures"] = dg.MetadataValue.table(records=records)
+    level = dg.AssetCheckSeverity.ERROR if severity == ERROR else dg.AssetCheckSeverity.WARN
+    return dg.AssetCheckResult(passed=bool(rows) and not failed, severity=level, metadata=metadata)
+
+
+def _check(key: dg.AssetKey, name: str, *, severity: str, blocking: bool, what: str) -> dg.AssetChecksDefinition:
+    says = f"{what[0].upper()}{what[1:]}. Severity {severity}; {'a failure blocks' if blocking else 'blocks nothing'}."
+
+    @dg.asset_check(asset=key, name=name, description=f"{says} The newest verdict of every partition.")
+    def summed(store: StoreResource) -> dg.AssetCheckResult:
+        rows = [row for row in read_history(store.paths(), asset=key.to_python_identifier()) if row["check"] == name]
+        return _summary(newest(rows), severity=severity, blocking=blocking)
+
+    return summed
 
 
 @dg.asset_check(
-    asset=LANCE_V2, name="zarr_bytes_verified", description="Digests of the newest episodes' files, up to 20, are what was published."
+    asset=PARITY_REPORT,
+    name="formats_agree",
+    description="The newest catalog and content verdicts of the parity table. Severity error; a failure blocks freezing what failed.",
 )
-def zarr_bytes_verified(store: StoreResource) -> dg.AssetCheckResult:
-    """Verify files and digests of some episodes."""
-    paths = store.paths()
-    ids = [row.episode_id for row in catalog_from_lance(paths)][-VERIFIED_EPISODES:]
-    findings = [finding for episode_id in ids for finding in verify_episode(paths, episode_id)]
-    return dg.AssetCheckResult(
-        passed=not findings,
-        severity=dg.AssetCheckSeverity.ERROR,
-        metadata={"episodes": len(ids), **({"findings": findings_table(findings)} if findings else {})},
-    )
-
-
-@dg.asset_check(asset=PARITY_REPORT, name="formats_agree", description="The newest catalog and content verdicts of the parity table.")
 def formats_agree(store: StoreResource) -> dg.AssetCheckResult:
     """Show the newest verdicts."""
     rows = [row for level in ("catalog", "content") for row in latest(store.paths(), level) if not row["dataset"]]
@@ -39,4 +60,10 @@ def formats_agree(store: StoreResource) -> dg.AssetCheckResult:
     )
 
 
-CHECKS = [zarr_bytes_verified, formats_agree]
+CHECKS = [
+    *(_check(EPISODE_ZARR, name, severity=severity, blocking=block, what=what) for name, (severity, block, what) in EPISODE_CHECKS.items()),
+    _check(DATASET, "leakage_gates", severity=ERROR, blocking=True, what="heads are disjoint, pins inside their heads, no head empty"),
+    _check(NORM_STATS, "finite_statistics", severity=ERROR, blocking=True, what="every number of the statistics is finite"),
+    _check(LOADER_PARITY, "parity_loader", severity=ERROR, blocking=True, what="the same index gives the same sample on both formats"),
+    formats_agree,
+]

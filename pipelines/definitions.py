@@ -8,8 +8,9 @@ from pipelines.assets.raw import raw_episode
 from pipelines.assets.tables import lance_v2, parity_report
 from pipelines.assets.training import training_run
 from pipelines.checks import CHECKS
+from pipelines.jobs import JOBS
 from pipelines.resources import StoreResource
-from pipelines.sensors import discovery
+from pipelines.sensors import SCHEDULES, SENSORS
 
 defs = dg.Definitions(
     assets=[
@@ -25,6 +26,9 @@ defs = dg.Definitions(
         training_run,
     ],
     asset_checks=CHECKS,
-    sensors=[discovery],
+    jobs=JOBS,
+    sensors=SENSORS,
+    schedules=SCHEDULES,
+    executor=dg.in_process_executor,
     resources={"store": StoreResource(), "pipes": dg.PipesSubprocessClient()},
 )

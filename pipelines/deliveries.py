@@ -4,19 +4,14 @@ A recording that several deliveries hold belongs to the newest of them, which is
 """
 
 import json
-import logging
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from egodata.config import strict_config, typed
 from egodata.errors import InputError
-from egodata.ingest import IngestOptions, discover, observe
-from egodata.names import nearest
+from egodata.ingest import IngestOptions, discover
 from egodata.schema.layout import StorePaths, write_atomic
 from egodata.vendors import Discovery
-
-log = logging.getLogger(__name__)
 
 
 @strict_config
@@ -83,35 +78,3 @@ def register(paths: StorePaths, delivery: Delivery) -> None:
     if delivery not in known:
         body = json.dumps([asdict(item) for item in [*known, delivery]], indent=1)
         write_atomic(_registry(paths), body.encode() + b"\n")
-
-
-def observations(paths: StorePaths) -> dict[str, tuple[Delivery, str]]:
-    """Return, per recording, the delivery that it belongs to and its data version by size and mtime.
-
-    A delivery that is gone or unreadable is logged and left out, so that it does not stop the others.
-    """
-    found: dict[str, tuple[Delivery, str]] = {}
-    for delivery in deliveries(paths):
-        try:
-            discovery = delivery.discover()
-        except (InputError, OSError) as error:
-            log.warning("registered delivery left out: %s", error)
-            continue
-        for recording, version in observe(discovery).items():
-            found[recording] = (delivery, version)
-    return found
-
-
-def by_delivery(paths: StorePaths, recordings: Iterable[str]) -> dict[Delivery, list[str]]:
-    """Group recordings by the delivery that each belongs to.
-
-    Raises:
-        InputError: A recording that no registered delivery holds.
-    """
-    known = observations(paths)
-    groups: dict[Delivery, list[str]] = {}
-    for recording in recordings:
-        if recording not in known:
-            raise InputError(f"recording {recording}: no registered delivery holds it; {nearest(recording, known)}")
-        groups.setdefault(known[recording][0], []).append(recording)
-    return groups

@@ -12,16 +12,19 @@ from egodata.catalog import Frozen
 from egodata.catalog.rows import CatalogRow
 from egodata.findings import Finding
 from egodata.formats import open_store
+from egodata.formats.lance.tables import EPISODES, SCHEMAS
 from egodata.ingest import AttachReport, Outcome
 from egodata.parity import ParityReport
 from egodata.reports.overlay import contact_sheet
 from egodata.schema.layout import StorePaths
 from egodata.stats import NormStats
+from pipelines.history import Verdict
 
 Metadata = dict[str, Any]
 
 TABLE_ROWS = 200
 PREVIEW_TILE_PX = 380
+CHECK_COLUMNS = ("episode", "check", "verdict", "severity", "blocking", "seen")
 
 
 def png_preview(png: bytes) -> dg.MarkdownMetadataValue:
@@ -70,6 +73,31 @@ def catalog_table(rows: Sequence[CatalogRow]) -> dg.TableMetadataValue:
     return dg.MetadataValue.table(records=records, schema=dg.TableSchema(columns=columns))
 
 
+def episodes_columns() -> dg.TableSchemaMetadataValue:
+    """Return the columns of the Lance table `episodes`, as the UI shows them."""
+    columns = [dg.TableColumn(field.name, str(field.type)) for field in SCHEMAS[EPISODES]]
+    return dg.MetadataValue.table_schema(dg.TableSchema(columns=columns))
+
+
+def checks_table(verdicts: Sequence[Verdict]) -> dg.TableMetadataValue:
+    """Return verdicts as a table: episode, check, verdict, severity, blocking, what was seen."""
+    records = [
+        dg.TableRecord(
+            {
+                "episode": one.episode_id,
+                "check": one.check,
+                "verdict": "passed" if one.passed else "FAILED",
+                "severity": one.severity,
+                "blocking": one.blocking,
+                "seen": one.value,
+            }
+        )
+        for one in verdicts[:TABLE_ROWS]
+    ]
+    columns = [dg.TableColumn(name, "bool" if name == "blocking" else "string") for name in CHECK_COLUMNS]
+    return dg.MetadataValue.table(records=records, schema=dg.TableSchema(columns=columns))
+
+
 def findings_text(findings: Sequence[Finding]) -> str:
     """Return up to five findings as lines, with a count of the rest."""
     lines = [f"{item.episode}: {item.code}: {item.message}" for item in findings[:5]]
@@ -78,10 +106,16 @@ def findings_text(findings: Sequence[Finding]) -> str:
     return "\n".join(lines)
 
 
-def episode_metadata(paths: StorePaths, outcome: Outcome) -> Metadata:
-    """Return counts, digests, findings and a contact sheet of what ingest made of one recording."""
+def episode_metadata(paths: StorePaths, outcome: Outcome, *, preview: bool = True) -> Metadata:
+    """Return counts, bytes, digests, findings and a contact sheet of what ingest made of one recording.
+
+    Args:
+        paths: The store.
+        outcome: What ingest did.
+        preview: Whether to make the contact sheet, which costs a few decoded frames; shards go without.
+    """
     found: Metadata = {
-        "preview": "no episode",
+        **({"preview": "no episode"} if preview else {}),
         "status": outcome.status,
         "frames": outcome.frames,
         "seconds": round(outcome.seconds, 2),
@@ -95,7 +129,9 @@ def episode_metadata(paths: StorePaths, outcome: Outcome) -> Metadata:
     for episode_id in list(outcome.episodes)[:1]:
         reader = store.open(episode_id)
         try:
-            found["preview"] = png_preview(contact_sheet(reader, tile_width_px=PREVIEW_TILE_PX))
+            if preview:
+                found["preview"] = png_preview(contact_sheet(reader, tile_width_px=PREVIEW_TILE_PX))
+            found["bytes"] = sum(file.stat().st_size for file in paths.episode_link(episode_id).resolve().rglob("*") if file.is_file())
             found["operator"] = reader.meta.operator or "unknown"
             found["task"] = reader.meta.task_name
             found["frames"] = reader.meta.total_frames

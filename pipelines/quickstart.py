@@ -18,7 +18,7 @@ from egodata.schema.layout import StorePaths, open_root, require_writable
 from egodata.testing.world import WorldOptions, write_delivery
 from pipelines.assets.datasets import DATASET, LOADER_PARITY, NORM_STATS
 from pipelines.assets.ingest import EPISODE_ANNOTATIONS, EPISODE_CALIBRATION, EPISODE_ZARR
-from pipelines.assets.raw import RAW_EPISODE, raw_observations
+from pipelines.assets.raw import RAW_EPISODE, raw_events, raw_news
 from pipelines.assets.tables import LANCE_V2, PARITY_REPORT
 from pipelines.assets.training import TRAINING_RUN, run_result
 from pipelines.deliveries import Delivery, register
@@ -71,12 +71,12 @@ class _Chain:
         delivery.discover()  # what is no delivery is refused before the store watches it
         register(self.paths, delivery)
         instance = self.launch.instance
-        found, events = raw_observations(self.paths, latest_observed(instance, RAW_EPISODE), limit=1_000_000)
+        found, news = raw_news(self.paths, latest_observed(instance, RAW_EPISODE))
         add_keys(instance, RECORDINGS, keys=found)
-        for event in events:
+        for event in raw_events(news):
             instance.report_runless_asset_event(event)
-        mine = {recording: version for recording, (owner, version) in found.items() if owner == delivery}
-        self.say(f"recordings: {len(mine)} in the delivery, {len(events)} new or changed")
+        mine = {key: unit.version for key, unit in found.items() if unit.delivery == delivery}
+        self.say(f"recordings: {len(mine)} in the delivery, {len(news)} new or changed")
         return mine
 
     def episodes(self, recordings: Mapping[str, str]) -> None:

@@ -9,6 +9,9 @@ from egodata.schema.layout import StorePaths, open_root
 
 STORE_VARIABLE = "EGO_STORE"
 DEFAULT_STORE = "store"
+OWNER = "team:data"
+VIDEO_POOL = "video"
+"""Runs that decode and encode share this pool, so that a small machine is not asked for several at once."""
 
 
 def store_root() -> Path:
@@ -22,10 +25,12 @@ class StoreResource(dg.ConfigurableResource[StorePaths]):
     Attributes:
         root: The folder; empty means what the environment names at run time.
         workers: Processes that a batch of recordings uses.
+        executor: ``in_process``, ``spawned`` or ``ray``; empty means what the environment names (pipelines.executors).
     """
 
     root: str = ""
     workers: int = 2
+    executor: str = ""
 
     def paths(self) -> StorePaths:
         """Open the store.

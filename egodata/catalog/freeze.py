@@ -1,6 +1,6 @@
 """Freeze a dataset: apply a rule to the catalog once, gate the result, and keep it for ever."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -77,6 +77,7 @@ def freeze(
     version: str | None = None,
     format: str = "lance",
     provenance: Mapping[str, Any] | None = None,
+    gate: Callable[[Manifest], Mapping[str, Any]] | None = None,
 ) -> Frozen:
     """Freeze a rule as a dataset of a store.
 
@@ -86,6 +87,7 @@ def freeze(
         version: Used instead of the rule's own.
         format: Whose catalog is read, ``lance`` or ``zarr``; both give the same digest. With lance its tables are tagged.
         provenance: Extra values to record, such as run ids.
+        gate: Looks at the manifest before anything is written: raises to refuse it, and returns what its provenance should say besides.
 
     Returns:
         The manifest; `created` is False where equal content was frozen under this version before.
@@ -107,6 +109,8 @@ def freeze(
     rule = rule if version is None else replace(rule, version=version)
     shares = _shares(paths, rows, rule, format=format, versions=versions)
     manifest = build_manifest(rows, rule, provenance={**(provenance or {}), **noted}, shares=shares)
+    if gate is not None:
+        manifest = replace(manifest, provenance={**manifest.provenance, **jsonable(dict(gate(manifest)))})
     path = paths.manifest(manifest.name, manifest.version)
     if not path.exists():
         manifest = replace(manifest, provenance={**manifest.provenance, **parent_note(paths, manifest)})

@@ -36,7 +36,7 @@ class CatalogRow:
         fps_den: Denominator of frames per second.
         content: Content digest, 64 hex digits.
         media: Media digest, 64 hex digits; leakage checks compare it.
-        annotation_keys: Keys that are present, empty ones included, sorted.
+        annotation_keys: Keys of spans that are present, of texts and structural, empty ones included, sorted.
         cameras: Camera names, sorted.
         has_calibration: Whether a calibration is known.
         scene: From the registry; None where it says nothing.
@@ -111,7 +111,7 @@ def catalog_row(reader: EpisodeReader) -> CatalogRow:
         fps_den=meta.fps.denominator,
         content=digests.content,
         media=digests.media,
-        annotation_keys=reader.annotation_keys,
+        annotation_keys=tuple(sorted({*reader.annotation_keys, *reader.structure_keys})),
         cameras=meta.cameras,
         has_calibration=reader.calibration is not None,
         vendor_operator=qualified_operator(meta.vendor, meta.operator),

@@ -65,7 +65,7 @@ def lerobot(store: Path, ref: str, out: Path, storage: str, format_name: str, ta
     source = open_store(paths, format_name, versions=manifest.lance_versions)
     options = ExportOptions(storage=storage, task=task, raw=raw)
     with ConsoleProgress() as progress:
-        done = export_lerobot(manifest, source, out, options=options, progress=progress)
+        done = export_lerobot(manifest, source, out=out, options=options, progress=progress)
     echo(f"{out}: {done.episodes} episodes, {done.frames} frames, {done.video_files} video files copied; heads {', '.join(manifest.heads)}")
     if done.held:
         echo(f"{done.held} cells of state and action hold the last measured row; egodata.*_valid is false there")

@@ -7,12 +7,14 @@ from pathlib import Path
 import click
 
 from egodata.cli.console import ConsoleProgress, echo, print_table
+from egodata.cli.findings import FAIL_ON, severity_of, waived
 from egodata.findings import Severity
 from egodata.ingest import IngestOptions, IngestReport, ingest as run_ingest
 from egodata.ingest.sources import SOURCES
 from egodata.video import DEFAULT_SETTINGS, PROFILES
 
 SHOWN = 20
+CHANGED = ("new", "gone", "bytes_changed", "now_built", "now_set_aside", "now_absent")
 
 
 @click.command()
@@ -22,7 +24,7 @@ SHOWN = 20
 @click.option("--dataset", help="Goes into ids where the vendor's are not unique. Default: the folder's name.")
 @click.option("--delivery", help="Name of this batch. Default: the folder's name.")
 @click.option("--config", help="Vendor config: a shipped name, or a path ending in .yaml.")
-@click.option("--declare", help="Hand frame of older stores that carry none: anat-v1 or mirror-left-v1.")
+@click.option("--declare", help="Hand frame of data that carries none: anat-v1 or mirror-left-v1.")
 @click.option(
     "--profile", type=click.Choice(list(PROFILES)), default=DEFAULT_SETTINGS.profile, show_default=True, help="How video is encoded."
 )
@@ -30,10 +32,17 @@ SHOWN = 20
 @click.option("--limit", type=click.IntRange(1), help="Only the first N recordings by id.")
 @click.option("--only", multiple=True, metavar="ID", help="Only this recording. Can be repeated.")
 @click.option("--force", is_flag=True, help="Build again what did not change.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@click.option("--copy", is_flag=True, help="Keep the delivery's files in the store, below raw/, and read them there.")
+@click.option("--clips", type=click.Path(dir_okay=False, path_type=Path), help="YAML file that says how recordings are cut into episodes.")
 @click.option(
-    "--fail-on", type=click.Choice(["info", "warning", "error"]), default="error", show_default=True, help="Severity that gives status 1."
+    "--stall",
+    type=click.FloatRange(min=1),
+    default=300.0,
+    show_default=True,
+    help="Seconds without a byte after which a reader is stopped.",
 )
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@click.option("--fail-on", type=FAIL_ON, default="error", show_default=True, help="Severity that gives status 1.")
 def ingest(  # noqa: PLR0913  click passes one parameter per option
     raw: Path,
     vendor: str,
@@ -47,6 +56,9 @@ def ingest(  # noqa: PLR0913  click passes one parameter per option
     limit: int | None,
     only: tuple[str, ...],
     force: bool,
+    copy: bool,
+    clips: Path | None,
+    stall: float,
     as_json: bool,
     fail_on: str,
 ) -> int:
@@ -63,15 +75,28 @@ def ingest(  # noqa: PLR0913  click passes one parameter per option
         limit=limit,
         only=only or None,
         force=force,
-        fail_on=Severity[fail_on.upper()],
+        fail_on=severity_of(fail_on),
+        copy=copy,
+        clips=clips,
+        stall_s=stall,
     )
     with ConsoleProgress() as progress:
         report = run_ingest(raw, options=options, progress=progress)
+    shown = None if report.path is None else _write_page(report, report.path.with_suffix(".html"))
     if as_json:
         echo(json.dumps({**report.to_json(), "status": report.status}, indent=1, sort_keys=True, ensure_ascii=False))
     else:
         show(report)
+        echo(f"page: {shown}; skipped episodes were looked at by file size, `egodata verify {store}` reads every byte")
     return report.status
+
+
+def _write_page(report: IngestReport, out: Path) -> Path:
+    from egodata.formats.zarr import ZarrStore
+    from egodata.reports.ingest_page import write_ingest_page  # cv2 is loaded only here
+    from egodata.schema.layout import StorePaths
+
+    return write_ingest_page(report.to_json(), ZarrStore(StorePaths(out.parents[2])), out=out)
 
 
 def show(report: IngestReport) -> None:
@@ -81,7 +106,7 @@ def show(report: IngestReport) -> None:
     set_aside = [outcome for outcome in report.outcomes if outcome.recording in set(report.set_aside)]
     if set_aside:
         rows = [
-            (outcome.recording, finding.code, finding.message)
+            (outcome.recording, finding.code, finding.message + waived(finding))
             for outcome in set_aside
             for finding in outcome.findings
             if finding.severity is Severity.ERROR
@@ -92,6 +117,10 @@ def show(report: IngestReport) -> None:
     kinds = Counter((finding.severity.name.lower(), finding.code) for finding in report.findings if finding.severity is not Severity.ERROR)
     if kinds:
         print_table("Noted", ("severity", "code", "times"), [(*kind, count) for kind, count in sorted(kinds.items(), reverse=True)])
+    changes = report.changes or {}
+    if changes.get("since"):
+        told = [f"{len(changes[name])} {name.replace('_', ' ')}" for name in CHANGED if changes[name]]
+        echo(f"since {changes['since']}: {', '.join(told) or 'no recording changed'}")
     if report.inputs == len(report.skipped) + len(report.absent):
         echo("nothing to do: every recording was built before from the same bytes and settings")
     echo(f"report: {report.path}")

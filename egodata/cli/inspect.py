@@ -1,6 +1,7 @@
 """`egodata inspect`: what a store holds, or what one episode holds."""
 
 import json
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ import click
 
 from egodata.cli.console import echo, print_table
 from egodata.cli.opened import open_episodes
-from egodata.episode import EpisodeReader, EpisodeStore
+from egodata.episode import EpisodeReader, EpisodeStore, read_spans
 from egodata.errors import CorruptEpisodeError, InputError
+from egodata.findings.waivers import Waiver, read_waivers, with_waivers
 from egodata.formats.zarr import ZarrEpisode
 from egodata.formats.zarr.versions import GROUP
 from egodata.reports.validate import validate_episode
@@ -41,7 +43,7 @@ def inspect(store: Path, episode_id: str | None, where: str | None, limit: int, 
     episodes = open_episodes(store, "zarr")
     if episode_id is None:
         return _inspect_store(episodes, store, as_json=as_json)
-    _inspect_episode(episodes, episode_id, as_json=as_json)
+    _inspect_episode(episodes, episode_id, root=store, as_json=as_json)
     return 0
 
 
@@ -113,10 +115,10 @@ def _row(episodes: EpisodeStore, one: str) -> dict[str, Any]:
     return found
 
 
-def _inspect_episode(episodes: EpisodeStore, episode_id: str, *, as_json: bool) -> None:
+def _inspect_episode(episodes: EpisodeStore, episode_id: str, *, root: Path, as_json: bool) -> None:
     reader = episodes.open(episode_id)
     group = _place(reader)
-    report = episode_report(reader, group)
+    report = episode_report(reader, group, waivers=read_waivers(root / "ledger"))
     reader.close()
     if as_json:
         echo(json.dumps(report, sort_keys=True))
@@ -129,12 +131,13 @@ def _inspect_episode(episodes: EpisodeStore, episode_id: str, *, as_json: bool) 
     print_table("Digests", ("part", "sha256"), list(report["digests"].items()))
 
 
-def episode_report(reader: EpisodeReader, group: Path) -> dict[str, Any]:
+def episode_report(reader: EpisodeReader, group: Path, *, waivers: Mapping[str, Waiver] | None = None) -> dict[str, Any]:
     """Describe one episode in plain JSON types.
 
     Args:
         reader: Opened.
         group: Its folder, for sizes on disk.
+        waivers: In force in its store, by finding id.
     """
     meta = reader.meta
     calibration = reader.calibration
@@ -149,7 +152,7 @@ def episode_report(reader: EpisodeReader, group: Path) -> dict[str, Any]:
         }
         for key in meta.numeric_keys
     ]
-    spans = {key: reader.spans(key) or () for key in reader.annotation_keys}
+    spans = read_spans(reader)
     return {
         "episode_id": meta.episode_id,
         "recording_id": meta.recording_id,
@@ -177,8 +180,14 @@ def episode_report(reader: EpisodeReader, group: Path) -> dict[str, Any]:
         ],
         "digests": reader.digests.to_json(),
         "findings": [
-            {"severity": finding.severity.name.lower(), "code": finding.code, "message": finding.message}
-            for finding in validate_episode(reader)
+            {
+                "severity": finding.severity.name.lower(),
+                "code": finding.code,
+                "id": finding.id,
+                "message": finding.message,
+                "waived": finding.waived,
+            }
+            for finding in with_waivers(validate_episode(reader), waivers or {})
         ],
     }
 

@@ -17,6 +17,8 @@ from egodata.names import nearest
 COMMANDS = {
     "synth": "egodata.cli.synth:synth",
     "ingest": "egodata.cli.ingest:ingest",
+    "doctor": "egodata.cli.doctor:doctor",
+    "waive": "egodata.cli.waive:waive",
     "verify": "egodata.cli.verify:verify",
     "gc": "egodata.cli.gc:gc",
     "attach": "egodata.cli.attach:attach",
@@ -30,6 +32,7 @@ COMMANDS = {
     "forget": "egodata.cli.forget:forget",
     "dataset": "egodata.cli.dataset:dataset",
     "stats": "egodata.cli.stats:stats",
+    "bench": "egodata.cli.bench:bench",
 }
 
 

@@ -31,10 +31,10 @@ def stats(store: Path, ref: str, recipe: str, format_name: str, workers: int, wi
     loaded = load_recipe(recipe)
     with ConsoleProgress() as progress:
         found = norm_stats(paths, manifest, recipe=loaded, format=format_name, workers=workers, progress=progress)
-        report, files = None, list[Path]()
+        report = None
         if with_report:
             report = stats_report(paths, manifest, recipe=loaded, stats=found, format=format_name, progress=progress)
-            files += write_report(report_folder(paths, found, dataset=manifest.ref), report, stats=found)
+    files, refused = ([], "") if report is None else _kept(report_folder(paths, found, dataset=manifest.ref), report, found)
     flat = [str(channel) for channel in found.flat_channels()]
     if as_json:
         numbers = {"key": found.key, "episodes": found.episodes, "windows": found.windows, "cached": found.cached, "flat_channels": flat}
@@ -53,7 +53,15 @@ def stats(store: Path, ref: str, recipe: str, format_name: str, workers: int, wi
     echo(f"kept: {found.path}" if found.path else "not kept: the store could not be written")
     if report is not None:
         _print_report(report)
-        echo(f"report: {', '.join(str(path) for path in files)}")
+        echo(f"report: {', '.join(str(path) for path in files)}" if files else f"report not kept: {refused}")
+
+
+def _kept(path: Path, report: StatsReport, found: NormStats) -> tuple[list[Path], str]:
+    """Write the report; a store that this user may only read costs the files, not what was computed."""
+    try:
+        return list(write_report(path, report, stats=found)), ""
+    except OSError as error:
+        return [], f"{error.filename or path}: {error.strerror or error}"
 
 
 def _print_report(report: StatsReport) -> None:

@@ -6,7 +6,7 @@ import click
 
 from egodata.cli.console import ConsoleProgress, echo
 from egodata.errors import InputError
-from egodata.testing.world import FAULTS, WorldOptions, write_delivery
+from egodata.testing.world import FAULTS, WRITERS, WorldOptions, write_delivery
 
 _DEFAULTS = WorldOptions()
 
@@ -20,7 +20,7 @@ def _size(text: str) -> tuple[int, int]:
 
 @click.command(epilog="Faults: " + "; ".join(f"{name} ({fault.description})" for name, fault in FAULTS.items()) + ".")
 @click.argument("out", type=click.Path(path_type=Path))
-@click.option("--vendor", type=click.Choice(["mecka"]), default="mecka", show_default=True, help="In whose files.")
+@click.option("--vendor", type=click.Choice(sorted(WRITERS)), default="mecka", show_default=True, help="In whose files.")
 @click.option("--operators", type=int, default=_DEFAULTS.operators, show_default=True, help="Simulated people.")
 @click.option("--episodes", type=int, default=_DEFAULTS.episodes, show_default=True, help="Recordings in all.")
 @click.option("--seed", type=int, default=_DEFAULTS.seed, show_default=True, help="Equal options give equal bytes.")
@@ -32,7 +32,7 @@ def synth(out: Path, **options: object) -> None:
 
     The same call again writes nothing; more --episodes adds; without --fault it repairs.
     """
-    given = {name: value for name, value in options.items() if name in ("operators", "episodes", "seed", "fps")}
+    given = {name: value for name, value in options.items() if name in ("operators", "episodes", "seed", "fps", "vendor")}
     world = WorldOptions(**given, size=_size(str(options["size"])), fault=",".join(options["fault"]) or None)  # type: ignore[arg-type]
     with ConsoleProgress() as progress:
         summary = write_delivery(out, world, progress=progress)
@@ -40,5 +40,7 @@ def synth(out: Path, **options: object) -> None:
     echo(f"{out}: {len(summary.episodes)} recordings ({state}), {summary.frames} frames")
     people = f"{len(summary.operators)} operators, {summary.sessions} sessions"
     echo(f"{people}, {summary.annotated} annotated; ground truth in {out}/ground_truth")
+    if WRITERS[world.vendor].config is not None:
+        echo(f"ingest it with --config {out}/ground_truth/{world.vendor}.yaml")
     for episode, name in summary.faults.items():
         echo(f"fault in {episode}: {name}, {FAULTS[name].description}")

@@ -6,9 +6,11 @@ from pathlib import Path
 import click
 
 from egodata.cli.console import ConsoleProgress, echo, print_table
+from egodata.cli.findings import finding_rows
 from egodata.cli.opened import open_episodes
 from egodata.errors import EgodataError
 from egodata.findings import Finding, Severity, worst
+from egodata.findings.waivers import read_waivers, with_waivers
 from egodata.formats import FORMATS
 from egodata.progress import tracked
 from egodata.reports.validate import validate_episode
@@ -40,6 +42,7 @@ def validate(store: Path, episode_id: str | None, *, strict: bool, stored_as: st
                 continue
             findings += validate_episode(reader)
             reader.close()
+    findings = list(with_waivers(findings, read_waivers(store / "ledger")))
     limit = Severity.WARNING if strict else Severity.ERROR
     level = worst(findings)
     passed = level is None or level < limit
@@ -48,12 +51,13 @@ def validate(store: Path, episode_id: str | None, *, strict: bool, stored_as: st
         echo(json.dumps(body, sort_keys=True, ensure_ascii=False))
         return 0 if passed else 1
     if findings:
-        rows = [(finding.episode, finding.severity.name.lower(), finding.code, finding.message) for finding in findings]
-        print_table("Findings", ("episode", "severity", "code", "message"), rows)
-    counts = {name: sum(finding.severity is name for finding in findings) for name in reversed(Severity)}
+        print_table("Findings", *finding_rows(findings))
+    counts = {name: sum(finding.severity is name and not finding.waived for finding in findings) for name in reversed(Severity)}
+    waived = sum(bool(finding.waived) for finding in findings)
     echo(
         f"{len(ids)} episodes: "
         + ", ".join(f"{count} {name.name.lower()}" for name, count in counts.items())
+        + (f", {waived} waived" if waived else "")
         + f"; {'pass' if passed else 'fail'}"
     )
     return 0 if passed else 1

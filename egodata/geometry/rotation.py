@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 GRAM_SCHMIDT_MIN = 1e-8
+GIMBAL_LOCK = 1e-9
 Array = NDArray[np.float64]
 
 
@@ -80,6 +81,20 @@ def matrix_from_zyx(yaw_rad: NDArray[np.floating], pitch_rad: NDArray[np.floatin
         [-sp, cp * sr, cp * cr],
     ]
     return np.stack([np.stack(row, -1) for row in rows], -2)
+
+
+def zyx_from_matrix(matrix: NDArray[np.floating]) -> Array:
+    """Undo `matrix_from_zyx`: (..., 3, 3) to (..., 3) yaw, pitch, roll in radians; pitch in [-pi/2, pi/2], NaN stays NaN.
+
+    Where pitch is +-pi/2 only yaw -+ roll is known; roll is then 0.
+    """
+    m = np.asarray(matrix, np.float64)
+    cosine = np.hypot(m[..., 0, 0], m[..., 1, 0])
+    pitch = np.arctan2(-m[..., 2, 0], cosine)
+    locked = cosine < GIMBAL_LOCK
+    yaw = np.where(locked, np.arctan2(-m[..., 0, 1], m[..., 1, 1]), np.arctan2(m[..., 1, 0], m[..., 0, 0]))
+    roll = np.where(locked & np.isfinite(pitch), 0.0, np.arctan2(m[..., 2, 1], m[..., 2, 2]))
+    return np.stack([yaw, pitch, roll], -1)
 
 
 def slerp(start_wxyz: NDArray[np.floating], end_wxyz: NDArray[np.floating], share: NDArray[np.floating]) -> Array:

@@ -2,10 +2,10 @@
 
 from egodata.ingest.attach import AttachReport, attach_from_raw, attach_recording
 from egodata.ingest.digests import RawDigests, raw_digest
-from egodata.ingest.observe import discover, observe
+from egodata.ingest.observe import discover, observe, observe_refused
 from egodata.ingest.options import IngestOptions
 from egodata.ingest.report import IngestReport, Outcome
-from egodata.ingest.run import ingest
+from egodata.ingest.run import Spread, ingest
 
 __all__ = [
     "AttachReport",
@@ -13,10 +13,12 @@ __all__ = [
     "IngestReport",
     "Outcome",
     "RawDigests",
+    "Spread",
     "attach_from_raw",
     "attach_recording",
     "discover",
     "ingest",
     "observe",
+    "observe_refused",
     "raw_digest",
 ]

@@ -83,7 +83,7 @@ def attach_recording(paths: StorePaths, ref: RecordingRef, *, part: str, options
         episode_id = draft.meta.episode_id
         before = published_content(paths, episode_id)
         if part == "annotations":
-            digests = attach_annotations(paths, episode_id, draft.annotations, expected=before)
+            digests = attach_annotations(paths, episode_id, draft.annotations, expected=before, structure=draft.structure)
         else:
             digests = attach_calibration(paths, episode_id, draft.calibration, expected=before)
         contents[episode_id] = digests.content

@@ -1,14 +1,18 @@
 """One recording: skip it, attach what changed, or build it; whatever goes wrong is its own and is recorded."""
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from egodata.episode import EpisodeDraft
 from egodata.errors import EgodataError, VideoError
-from egodata.findings import Finding, Severity
+from egodata.findings import Finding, Severity, placed
+from egodata.findings.waivers import Waiver, with_waivers
 from egodata.formats.zarr import ZarrStore, attach_annotations, attach_calibration, publish_draft
+from egodata.ingest.clips import ClipRule, cut_drafts
+from egodata.ingest.damage import damage_seen
+from egodata.ingest.declare import with_declared_frame
 from egodata.ingest.digests import RawDigests, raw_digest
 from egodata.ingest.ledger import LedgerEntry, clear_quarantine, findings_from_json, read_entry, write_entry, write_quarantine
 from egodata.ingest.report import ATTACHED, BUILT, SET_ASIDE, SKIPPED, Outcome
@@ -16,7 +20,7 @@ from egodata.ingest.sources import get_source
 from egodata.schema.canonical import json_digest
 from egodata.schema.digests import EpisodeDigests
 from egodata.schema.layout import StorePaths
-from egodata.vendors import RecordingRef, SetAside, VendorOptions
+from egodata.vendors import VENDORS, Drafts, RecordingRef, SetAside, VendorOptions
 from egodata.video import EncodeSettings
 
 
@@ -28,6 +32,10 @@ class Job:
         settings: Encoder settings.
         vendor_settings: The vendor config in use, as JSON.
         force: Build even if nothing changed.
+        clips: How recordings are cut, or None.
+        stall_s: How long a worker process may neither read nor write a byte before it is stopped.
+        waivers: In force in the store, by finding id.
+        known_raw: Recording by raw digest, of earlier builds of a vendor whose ids are not unique.
     """
 
     paths: StorePaths
@@ -35,11 +43,23 @@ class Job:
     settings: EncodeSettings
     vendor_settings: Mapping[str, Any]
     force: bool = False
+    clips: ClipRule | None = None
+    stall_s: float = 300.0
+    waivers: Mapping[str, Waiver] = field(default_factory=dict)
+    known_raw: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def settings_digest(self) -> str:
-        """Digest of everything that a person can set about a build."""
-        return json_digest({"encode": self.settings.to_json(), "vendor": dict(self.vendor_settings)})
+    def settings_digest(self, ref: RecordingRef) -> str:
+        """Digest of everything that a person can set about the build of one recording."""
+        chosen: dict[str, Any] = {"encode": self.settings.to_json(), "vendor": dict(self.vendor_settings)}
+        if self.options.declare is not None and ref.vendor in VENDORS:
+            chosen["declare"] = self.options.declare
+        if self.clips is not None and (clips := self.clips.settings(ref.id)) is not None:
+            chosen["clips"] = clips
+        return json_digest(chosen)
+
+    def judged(self, findings: tuple[Finding, ...], raw: RawDigests | None) -> tuple[Finding, ...]:
+        """Say in which bytes findings were seen, and which of them a person accepted."""
+        return with_waivers(placed(findings, raw.raw if raw else ""), self.waivers)
 
 
 def converter(ref: RecordingRef) -> str:
@@ -73,20 +93,24 @@ def treat(ref: RecordingRef, job: Job, *, raw: RawDigests | None = None) -> Outc
     try:
         raw = raw or raw_digest(ref)
         return replace(_treat(ref, job, raw), raw=raw.raw, seconds=time.monotonic() - begun)
-    except SetAside as error:
-        found, evidence = error.findings, error.evidence
-    except VideoError as error:
-        found, evidence = (_error("video-unreadable", ref, str(error)),), {}
-    except EgodataError as error:
-        found, evidence = (_error("not-built", ref, f"{type(error).__name__}: {error}"),), {}
-    except OSError as error:
-        found, evidence = (
-            (_error("io-error", ref, f"{error.strerror or error}: {error.filename or 'raw or store'}. Nothing was published."),),
-            {},
-        )
     except Exception as error:  # noqa: BLE001  one recording's surprise must not stop the others; it is recorded as what it is
-        found, evidence = (_error("internal-error", ref, f"{type(error).__name__}: {error}. Report it with the raw files."),), {}
-    return set_aside(ref, job.paths, findings=found, evidence=evidence, raw=raw, seconds=time.monotonic() - begun)
+        found, evidence = failure(ref, error)
+    return set_aside(ref, job, findings=found, evidence=evidence, raw=raw, seconds=time.monotonic() - begun)
+
+
+def failure(ref: RecordingRef, error: Exception) -> tuple[tuple[Finding, ...], dict[str, Any]]:
+    """Say as findings why a recording could not be read or built, with evidence where the reader gave some."""
+    if isinstance(error, SetAside):
+        return error.findings, error.evidence
+    if isinstance(error, VideoError):
+        code, message = "video-unreadable", str(error)
+    elif isinstance(error, EgodataError):
+        code, message = "not-built", f"{type(error).__name__}: {error}"
+    elif isinstance(error, OSError):
+        code, message = "io-error", f"{error.strerror or error}: {error.filename or 'raw or store'}. Nothing was published."
+    else:
+        code, message = "internal-error", f"{type(error).__name__}: {error}. Report it with the raw files."
+    return (_error(code, ref, message),), {}
 
 
 def _error(code: str, ref: RecordingRef, message: str) -> Finding:
@@ -95,7 +119,7 @@ def _error(code: str, ref: RecordingRef, message: str) -> Finding:
 
 def set_aside(
     ref: RecordingRef,
-    paths: StorePaths,
+    job: Job,
     *,
     findings: tuple[Finding, ...],
     evidence: Mapping[str, Any] | None = None,
@@ -103,30 +127,35 @@ def set_aside(
     seconds: float = 0.0,
 ) -> Outcome:
     """Write the quarantine record of a recording; an episode of it that was published before stays."""
+    findings = job.judged(findings, raw)
     try:
-        write_quarantine(paths, ref, findings=findings, evidence=evidence or {}, raw=raw, converter=converter(ref))
+        write_quarantine(job.paths, ref, findings=findings, evidence=evidence or {}, raw=raw, converter=converter(ref))
     except OSError as error:
         findings = (*findings, _error("quarantine-unwritten", ref, f"the quarantine record could not be written: {error.strerror}"))
-    return Outcome(ref.id, SET_ASIDE, {}, findings, raw.raw if raw else "", 0, seconds)
+    return Outcome(ref.id, SET_ASIDE, {}, findings, raw.raw if raw else "", 0, seconds, ref.operator)
 
 
 def _skip(ref: RecordingRef, job: Job, raw: RawDigests) -> Outcome | None:
     entry = None if job.force else read_entry(job.paths, ref.id)
-    if entry is None or _changed(entry, ref, job, raw):
+    if entry is None or _changed(entry, ref, job, raw) or _damage(entry, job):
         return None
     clear_quarantine(job.paths, ref, everywhere=False)
-    return Outcome(ref.id, SKIPPED, entry.episodes, findings_from_json(entry.findings))
+    found = with_waivers(findings_from_json(entry.findings), job.waivers)
+    return Outcome(ref.id, SKIPPED, entry.episodes, found, operator=ref.operator)
 
 
 def _treat(ref: RecordingRef, job: Job, raw: RawDigests) -> Outcome:
     if (skipped := _skip(ref, job, raw)) is not None:
         return skipped
-    entry = None if job.force else read_entry(job.paths, ref.id)
-    drafts = get_source(ref.vendor).read(ref, job.options)
-    findings = (*drafts.findings, *(finding for draft in drafts.episodes for finding in draft.findings))
-    if any(finding.severity is Severity.ERROR for finding in findings):
+    before = read_entry(job.paths, ref.id)
+    entry = None if job.force else before
+    drafts = read_drafts(ref, job)
+    made = [draft.meta.episode_id for draft in drafts.episodes]
+    found = [*drafts.findings, *(finding for draft in drafts.episodes for finding in draft.findings)]
+    findings = job.judged((*found, *_noticed(before, ref, job, raw, made=made)), raw)
+    if any(finding.severity is Severity.ERROR and not finding.waived for finding in findings):
         raise SetAside(findings)
-    attach = "media" not in _changed(entry, ref, job, raw)
+    attach = "media" not in _changed(entry, ref, job, raw) and not _damage(entry, job)
     contents = {}
     for draft in drafts.episodes:
         digests = _attach(draft, job.paths) if attach else publish_draft(job.paths, _stamped(draft, ref, job, raw), settings=job.settings)
@@ -134,14 +163,50 @@ def _treat(ref: RecordingRef, job: Job, raw: RawDigests) -> Outcome:
     _record(ref, job, raw, contents=contents, findings=findings)
     clear_quarantine(job.paths, ref, everywhere=True)
     frames = sum(draft.meta.total_frames for draft in drafts.episodes)
-    return Outcome(ref.id, ATTACHED if attach else BUILT, contents, findings, frames=frames)
+    operator = next((draft.meta.operator for draft in drafts.episodes if draft.meta.operator), ref.operator)
+    return Outcome(ref.id, ATTACHED if attach else BUILT, contents, findings, frames=frames, operator=operator)
+
+
+def read_drafts(ref: RecordingRef, job: Job) -> Drafts:
+    """Read a recording, with its hand frame declared and cut as the person asked for.
+
+    Raises:
+        SetAside: It cannot become episodes.
+        VideoError: Its video cannot be read.
+    """
+    drafts = get_source(ref.vendor).read(ref, replace(job.options, dataset=ref.dataset))
+    if ref.vendor in VENDORS:
+        drafts = replace(drafts, episodes=tuple(with_declared_frame(draft, job.options.declare) for draft in drafts.episodes))
+    return drafts if job.clips is None else cut_drafts(drafts, job.clips, recording=ref.id)
+
+
+def _noticed(before: LedgerEntry | None, ref: RecordingRef, job: Job, raw: RawDigests, *, made: Sequence[str]) -> Iterator[Finding]:
+    """Note what only the store's history can tell."""
+    damage = _damage(before, job)
+    if damage:
+        yield Finding("damage-repaired", Severity.WARNING, ref.id, f"{damage}: built again from the delivery.")
+    for gone in sorted(set(before.episodes if before else ()) - set(made)):
+        if job.paths.episode_link(gone).exists():
+            message = f"episode {gone} was cut by an earlier rule and stays. Remove it with `egodata forget STORE --episode {gone}`."
+            yield Finding("clip-left-over", Severity.WARNING, ref.id, message, stream=gone)
+    other = job.known_raw.get(raw.raw, ref.id)
+    if other != ref.id:
+        message = f"the same bytes as recording {other}. For a new delivery of one dataset give its name with --dataset, or ids multiply."
+        yield Finding("content-twice", Severity.WARNING, ref.id, message, expected=ref.id, got=other)
+
+
+def _damage(entry: LedgerEntry | None, job: Job) -> str | None:
+    """Say what is wrong with the sizes of a recording's published files; a lost episode is none of that."""
+    there = [episode_id for episode_id in (entry.episodes if entry else ()) if job.paths.episode_link(episode_id).exists()]
+    return next((damage for episode_id in there if (damage := damage_seen(job.paths, episode_id))), None)
 
 
 def _changed(entry: LedgerEntry | None, ref: RecordingRef, job: Job, raw: RawDigests) -> set[str]:
-    """Return the parts whose bytes changed; a new converter, new settings or a lost episode count as changed media."""
+    """Return the parts whose bytes changed; a new converter, settings or dataset, or a lost episode, count as changed media."""
     if entry is None:
         return {"media"}
-    if (entry.converter, entry.settings, entry.vendor) != (converter(ref), job.settings_digest, ref.vendor):
+    made = (entry.converter, entry.settings, entry.vendor, entry.dataset)
+    if made != (converter(ref), job.settings_digest(ref), ref.vendor, ref.dataset):
         return {"media"}
     if not entry.episodes or not all(job.paths.episode_link(episode_id).exists() for episode_id in entry.episodes):
         return {"media"}
@@ -159,7 +224,7 @@ def _record(ref: RecordingRef, job: Job, raw: RawDigests, *, contents: Mapping[s
         raw.raw,
         ref.root.as_uri(),
         converter(ref),
-        job.settings_digest,
+        job.settings_digest(ref),
         contents,
         tuple(finding.to_json() for finding in findings),
     )
@@ -178,7 +243,9 @@ def _stamped(draft: EpisodeDraft, ref: RecordingRef, job: Job, raw: RawDigests) 
 def _attach(draft: EpisodeDraft, paths: StorePaths) -> EpisodeDigests:
     """Give a published episode the draft's annotations and calibration; equal ones change nothing."""
     episode_id = draft.meta.episode_id
-    digests = attach_annotations(paths, episode_id, draft.annotations, expected=published_content(paths, episode_id))
+    digests = attach_annotations(
+        paths, episode_id, draft.annotations, expected=published_content(paths, episode_id), structure=draft.structure
+    )
     return attach_calibration(paths, episode_id, draft.calibration, expected=digests.content)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from egodata.errors import InputError
-from egodata.findings import Finding, Severity
+from egodata.findings import Finding
 from egodata.ingest.digests import RawDigests
 from egodata.schema.ids import check_episode_id
 from egodata.schema.layout import StorePaths, write_atomic
@@ -72,21 +72,22 @@ def known_recordings(paths: StorePaths) -> list[str]:
     return sorted(path.stem for path in _folder(paths).glob("*.json") if not path.name.startswith("."))
 
 
+def known_raw(paths: StorePaths, vendor: str) -> dict[str, str]:
+    """Return the recordings of a vendor that were built, by raw digest. Damaged entries are left to the recordings that they are of."""
+    found = {}
+    for recording in known_recordings(paths):
+        try:
+            entry = read_entry(paths, recording)
+        except InputError:
+            continue
+        if entry is not None and entry.vendor == vendor:
+            found[entry.raw] = recording
+    return found
+
+
 def findings_from_json(values: tuple[Mapping[str, Any], ...]) -> tuple[Finding, ...]:
     """Read findings back from their JSON form."""
-    return tuple(
-        Finding(
-            value["code"],
-            Severity[str(value["severity"]).upper()],
-            value["episode"],
-            value["message"],
-            value["stream"],
-            (value["frames"][0], value["frames"][1]) if value["frames"] else None,
-            value["expected"],
-            value["got"],
-        )
-        for value in values
-    )
+    return tuple(Finding.from_json(value) for value in values)
 
 
 def write_quarantine(
@@ -112,7 +113,7 @@ def write_quarantine(
         "raw": raw.raw if raw else None,
     }
     text = json.dumps(body, indent=1, sort_keys=True, ensure_ascii=False, default=str)
-    write_atomic(paths.quarantine(ref.vendor, ref.delivery, ref.id), text.encode() + b"\n")
+    write_atomic(paths.quarantine(ref.vendor, ref.delivery, ref.id), text.encode("utf-8", "backslashreplace") + b"\n")
 
 
 def clear_quarantine(paths: StorePaths, ref: RecordingRef, *, everywhere: bool) -> None:

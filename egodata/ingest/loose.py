@@ -11,6 +11,7 @@ from egodata.episode import EpisodeReader
 from egodata.errors import InputError, SchemaError
 from egodata.findings import Finding, Severity
 from egodata.schema.features import TIMESTAMPS
+from egodata.schema.ids import ANNOTATION_PREFIX
 from egodata.vendors.base import Notes
 from egodata.vendors.mecka.clock import Clock
 from egodata.vendors.mecka.config import MeckaConfig
@@ -59,7 +60,13 @@ def _load(path: Path, what: str) -> Any:
 def _from_json(path: Path) -> Annotations:
     value = _load(path, "annotations")
     try:
-        return {str(key): [Span(str(s["text"]), int(s["start_idx"]), int(s["end_idx"])) for s in spans] for key, spans in value.items()}
+        return {
+            str(key): [
+                Span(str(s["text"] if key.startswith(ANNOTATION_PREFIX) else s.get("text", "")), int(s["start_idx"]), int(s["end_idx"]))
+                for s in spans
+            ]
+            for key, spans in value.items()
+        }
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise InputError(f"annotations {path}: expected lists of text, start_idx, end_idx by key ({error!r}).") from error
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from egodata.errors import InputError
 from egodata.ingest.digests import observed_version
 from egodata.ingest.sources import get_source
-from egodata.schema.ids import check_dataset_name
+from egodata.schema.ids import EPISODE_ID, check_dataset_name
 from egodata.vendors import Discovery, VendorOptions
 
 
@@ -53,7 +53,14 @@ def observe(discovery: Discovery, *, only: Collection[str] | None = None) -> dic
 
     Args:
         discovery: What `discover` returned.
-        only: Recording ids to look at; all by default. Refused recordings are left out.
+        only: Recording ids to look at; all by default. Refused recordings are left out, see `observe_refused`.
     """
     wanted = None if only is None else set(only)
     return {ref.id: observed_version(ref) for ref in discovery.recordings if wanted is None or ref.id in wanted}
+
+
+def observe_refused(discovery: Discovery) -> dict[str, str]:
+    """Return the same for what discovery refused, by the id that the vendor gave, where it is one and no recording has it."""
+    taken = {ref.id for ref in discovery.recordings}
+    named = {item.findings[0].episode: item.ref for item in discovery.refused if item.findings}
+    return {name: observed_version(ref) for name, ref in named.items() if name not in taken and EPISODE_ID.fullmatch(name)}

@@ -17,13 +17,16 @@ class IngestOptions:
         dataset: Goes into ids where the vendor's are not unique; the folder's name by default.
         delivery: Name of the batch; the folder's name by default.
         config: Vendor config by name or path; the vendor's shipped one by default.
-        workers: Processes; 0 or 1 works in this process; None takes two, or one where there is one core.
+        workers: Processes; 0 works in this process, where nothing stops a decoder that hangs; None takes two, or one on one core.
         limit: Treat only the first recordings by id.
         only: Treat only these recording ids.
         force: Build again what did not change.
         settings: Encoder settings.
         declare: Hand frame convention of older stores that carry none: ``anat-v1`` or ``mirror-left-v1``.
         fail_on: Severity from which a finding makes the status 1.
+        copy: Keep the delivery's files in the store, below ``raw/<vendor>/<delivery>``, and read them there.
+        clips: File with a clip rule (`egodata.ingest.clips.ClipRule`); None takes what the vendor's reader gives.
+        stall_s: A worker process that neither reads nor writes a byte for so long is stopped and its recording set aside.
     """
 
     vendor: str
@@ -38,3 +41,6 @@ class IngestOptions:
     settings: EncodeSettings = DEFAULT_SETTINGS
     declare: str | None = None
     fail_on: Severity = Severity.ERROR
+    copy: bool = False
+    clips: Path | None = None
+    stall_s: float = 300.0

@@ -23,6 +23,7 @@ class Outcome:
         raw: Digest over its raw files, empty where they could not be read.
         frames: Frames of the episodes that were built.
         seconds: How long it took.
+        operator: The vendor's user id, where it is known.
     """
 
     recording: str
@@ -32,6 +33,7 @@ class Outcome:
     raw: str = ""
     frames: int = 0
     seconds: float = 0.0
+    operator: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -43,7 +45,14 @@ class Outcome:
             "raw": self.raw,
             "frames": self.frames,
             "seconds": round(self.seconds, 3),
+            "operator": self.operator,
         }
+
+    @property
+    def accepted(self) -> bool:
+        """Whether a person waived every error of it."""
+        errors = [finding for finding in self.findings if finding.severity is Severity.ERROR]
+        return bool(errors) and all(finding.waived for finding in errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +64,8 @@ class IngestReport:
         absent: Ids that the delivery lists but does not hold.
         fail_on: Severity from which a finding makes the status 1.
         path: The report file in the store, or None before it is written.
+        changes: Against the last report of the delivery; see `egodata.ingest.changes`.
+        copied: Files and bytes that were copied into the store, where that was asked for.
     """
 
     vendor: str
@@ -64,6 +75,8 @@ class IngestReport:
     absent: tuple[str, ...] = ()
     fail_on: Severity = Severity.ERROR
     path: Path | None = None
+    changes: Mapping[str, Any] | None = None
+    copied: Mapping[str, int] | None = None
 
     def _with(self, *statuses: str) -> tuple[str, ...]:
         return tuple(outcome.recording for outcome in self.outcomes if outcome.status in statuses)
@@ -100,8 +113,28 @@ class IngestReport:
 
     @property
     def status(self) -> int:
-        """Exit status: 1 where a recording is set aside or a finding is at `fail_on` or above, else 0."""
-        return int(bool(self.set_aside) or any(finding.severity >= self.fail_on for finding in self.findings))
+        """Exit status: 1 where a recording is set aside or a finding is at `fail_on` or above, waived ones left out, else 0."""
+        lost = any(outcome.status == SET_ASIDE and not outcome.accepted for outcome in self.outcomes)
+        return int(lost or any(finding.severity >= self.fail_on and not finding.waived for finding in self.findings))
+
+    @property
+    def operators(self) -> dict[str, dict[str, int]]:
+        """Recordings by operator and status; an operator that is not known is the empty text."""
+        found: dict[str, dict[str, int]] = {}
+        for outcome in self.outcomes:
+            counts = found.setdefault(outcome.operator or "", dict.fromkeys((BUILT, ATTACHED, SET_ASIDE, SKIPPED), 0))
+            counts[outcome.status] += 1
+        return dict(sorted(found.items()))
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Recordings set aside by the code of each of their errors; one recording can have several."""
+        found: dict[str, int] = {}
+        for outcome in self.outcomes:
+            if outcome.status == SET_ASIDE:
+                for code in {finding.code for finding in outcome.findings if finding.severity is Severity.ERROR}:
+                    found[code] = found.get(code, 0) + 1
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON types; stable, documented in docs/vendors."""
@@ -117,6 +150,10 @@ class IngestReport:
                 "skipped": len(self.skipped),
                 "absent": len(self.absent),
             },
+            "operators": self.operators,
+            "reasons": self.reasons,
+            "changes": None if self.changes is None else dict(self.changes),
+            "copied": None if self.copied is None else dict(self.copied),
             "recordings": [outcome.to_json() for outcome in self.outcomes],
             "absent": list(self.absent),
         }

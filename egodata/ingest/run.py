@@ -1,53 +1,65 @@
 """Ingest a delivery: recordings in parallel, each on its own."""
 
 import os
-import signal
-import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
-from multiprocessing import active_children, get_context
 from pathlib import Path
 
-from egodata.errors import EgodataError, InputError, NotFoundError
+from egodata.errors import InputError, NotFoundError
 from egodata.findings import Finding, Severity
+from egodata.findings.waivers import read_waivers
 from egodata.ingest.build import Job, look, set_aside, treat
-from egodata.ingest.digests import RawDigests
-from egodata.ingest.ledger import known_recordings, read_entry
+from egodata.ingest.changes import compare, last_report
+from egodata.ingest.clips import load_clips
+from egodata.ingest.declare import check_declared
+from egodata.ingest.keep import Kept, keep_delivery
+from egodata.ingest.ledger import known_raw, known_recordings, read_entry
 from egodata.ingest.observe import vendor_options
 from egodata.ingest.options import IngestOptions
+from egodata.ingest.pool import Pending, run_guarded
 from egodata.ingest.report import IngestReport, Outcome, write_report
 from egodata.ingest.sources import get_source
 from egodata.names import nearest
 from egodata.progress import Progress, silent
 from egodata.schema.layout import StorePaths, open_root, require_writable
-from egodata.vendors import Discovery, RecordingRef, Refused
+from egodata.vendors import PARTS, Discovery, RecordingRef, Refused, Vendor, VendorOptions
 
 LABEL = "ingest"
-_Pending = tuple[RecordingRef, RawDigests | None]
 
 
 def _unheard(outcome: Outcome) -> None:
     """Tell nobody."""
 
 
+Spread = Callable[[Sequence[Pending], Job], Iterator[Outcome]]
+"""Treats recordings elsewhere, as on a cluster: given what did not turn out to be unchanged, it gives each outcome as it completes."""
+
+
 def ingest(
-    raw: Path, *, options: IngestOptions, progress: Progress = silent, on_outcome: Callable[[Outcome], None] = _unheard
+    raw: Path,
+    *,
+    options: IngestOptions,
+    progress: Progress = silent,
+    on_outcome: Callable[[Outcome], None] = _unheard,
+    spread: Spread | None = None,
 ) -> IngestReport:
     """Turn a delivery into published episodes; what did not change is skipped, what cannot be built is set aside.
 
     Every recording is listed once in the report: inputs = built + set aside + skipped + absent.
+    Without `options.dataset`, a recording that was built before keeps the dataset that it had then: a new delivery of it in another
+    folder changes nothing. Skipped episodes are looked at by the sizes of their files; one that lost some is built again.
 
     Args:
         raw: The delivery's folder; it is only read.
         options: What and how.
         progress: Told after every recording.
         on_outcome: Told of every recording as it finishes, in this process, so that a killed caller knows what was done.
+        spread: Treats the recordings instead of processes of this machine; `options.workers` is not used then.
 
     Raises:
         InputError: The store cannot be written to, or RAW is not such a delivery.
@@ -57,25 +69,84 @@ def ingest(
     if options.store.resolve() == raw.resolve():
         raise InputError(f"store {options.store}: is the delivery itself, which is only read. Choose another --store.")
     filled = vendor_options(raw, dataset=options.dataset, delivery=options.delivery, config=options.config, declare=options.declare)
-    settings = vendor.settings(filled)
+    settings, workers = vendor.settings(filled), _workers(options)
+    check_declared(options.declare)
+    clips = load_clips(options.clips)
     discovery = vendor.discover(raw.resolve(), filled)
     paths = open_root(options.store, create=True)
     require_writable(paths)
-    selected = _select(_without_collisions(discovery, paths, unique=vendor.unique_ids), options)
-    job = Job(paths, filled, options.settings, settings, options.force)
+    kept = None
+    if options.copy:
+        kept, discovery = _kept(discovery, vendor, filled, raw=raw, options=options, progress=progress)
+    selected = _select(_without_collisions(_named(discovery, paths, options), paths, unique=vendor.unique_ids), options)
+    twins = {} if vendor.unique_ids else known_raw(paths, vendor.name)
+    waivers = read_waivers(paths.ledger)
+    job = Job(paths, filled, options.settings, settings, options.force, clips, options.stall_s, waivers, twins)
+    treat_them = partial(_treat_all, workers=workers, spread=spread)
+    outcomes = _outcomes(selected, job, treat_them, progress=progress, on_outcome=on_outcome)
+    report = IngestReport(
+        options.vendor,
+        filled.dataset,
+        filled.delivery,
+        outcomes,
+        selected.absent,
+        options.fail_on,
+        copied=None if kept is None else kept.to_json(),
+    )
+    report = replace(
+        report, changes=compare(last_report(paths, report), report, partial=options.only is not None or options.limit is not None)
+    )
+    return replace(report, path=write_report(paths, report, stamp=datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")))
+
+
+def _outcomes(
+    selected: Discovery,
+    job: Job,
+    treat_them: Callable[..., Generator[Outcome, None, None]],
+    *,
+    progress: Progress,
+    on_outcome: Callable[[Outcome], None],
+) -> tuple[Outcome, ...]:
+    """Treat everything and return one outcome per recording, sorted by id."""
     total = len(selected.recordings) + len(selected.refused)
-    outcomes = [set_aside(item.ref, paths, findings=item.findings) for item in selected.refused]
+    outcomes = [set_aside(item.ref, job, findings=item.findings) for item in selected.refused]
     for outcome in outcomes:
         on_outcome(outcome)
     progress(LABEL, len(outcomes), total)
-    with closing(_treat_all(selected.recordings, job, _workers(options))) as treated:
+    with closing(treat_them(selected.recordings, job)) as treated:
         for outcome in treated:
             outcomes.append(outcome)
             on_outcome(outcome)
             progress(LABEL, len(outcomes), total)
-    ordered = tuple(sorted(outcomes, key=lambda outcome: outcome.recording.encode()))
-    report = IngestReport(options.vendor, filled.dataset, filled.delivery, ordered, selected.absent, options.fail_on)
-    return replace(report, path=write_report(paths, report, stamp=datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")))
+    return tuple(sorted(outcomes, key=lambda outcome: outcome.recording.encode()))
+
+
+def _kept(
+    discovery: Discovery, vendor: Vendor, filled: VendorOptions, *, raw: Path, options: IngestOptions, progress: Progress
+) -> tuple[Kept, Discovery]:
+    """Copy what is asked for into the store and look at the copy instead."""
+    wanted = {ref.id for ref in _select(discovery, options).recordings}
+    without = _files_of([ref for ref in discovery.recordings if ref.id not in wanted])
+    without -= _files_of([ref for ref in discovery.recordings if ref.id in wanted])
+    paths = StorePaths(options.store)
+    kept = keep_delivery(raw, paths, vendor=vendor.name, delivery=filled.delivery, without=without, progress=progress)
+    return kept, vendor.discover(kept.folder.resolve(), filled)
+
+
+def _files_of(refs: Sequence[RecordingRef]) -> set[Path]:
+    return {path for ref in refs for part in PARTS for path in ref.files.get(part, ())}
+
+
+def _named(discovery: Discovery, paths: StorePaths, options: IngestOptions) -> Discovery:
+    """Give recordings that were built before the dataset that they had then, unless the person names one."""
+    if options.dataset is not None:
+        return discovery
+    stored = set(known_recordings(paths))
+    refs = []
+    for ref in discovery.recordings:
+        entry = read_entry(paths, ref.id) if ref.id in stored else None
+        refs.append(replace(ref, dataset=entry.dataset) if entry is not None and entry.vendor == ref.vendor else ref)
+    return replace(discovery, recordings=tuple(refs))
 
 
 def _select(discovery: Discovery, options: IngestOptions) -> Discovery:
@@ -133,73 +204,32 @@ def _workers(options: IngestOptions) -> int:
     return wanted
 
 
-def _treat_all(recordings: Sequence[RecordingRef], job: Job, workers: int) -> Generator[Outcome, None, None]:
+def _treat_all(
+    recordings: Sequence[RecordingRef], job: Job, *, workers: int, spread: Spread | None = None
+) -> Generator[Outcome, None, None]:
     """Skip what did not change in this process, then treat the rest in as many as that is worth."""
-    waiting: list[_Pending] = []
+    waiting: list[Pending] = []
     for ref in recordings:
         outcome, raw = look(ref, job)
         if outcome is None:
             waiting.append((ref, raw))
         else:
             yield outcome
-    if min(workers, len(waiting)) <= 1:
+    if not waiting:
+        return
+    if spread is not None:
+        yield from spread(waiting, job)
+        return
+    if workers == 0:
         yield from (treat(ref, job, raw=raw) for ref, raw in waiting)
         return
-    lost = yield from _in_pool(waiting, job, min(workers, len(waiting)))
-    for pending in lost:
-        again = yield from _in_pool([pending], job, 1)
-        for dead, raw in again:
-            message = "its worker process died twice, as when memory runs out. Try --workers 1 on a machine with more memory."
-            yield set_aside(dead, job.paths, findings=(Finding("worker-died", Severity.ERROR, dead.id, message),), raw=raw)
+    give_up = partial(_given_up, job=job)
+    yield from run_guarded(waiting, partial(_treat_pending, job=job), give_up=give_up, workers=workers, stall_s=job.stall_s)
 
 
-def _in_pool(waiting: Sequence[_Pending], job: Job, workers: int) -> Generator[Outcome, None, list[_Pending]]:
-    """Treat recordings in spawned processes; return those whose process died, or that waited behind one that did."""
-    lost: list[_Pending] = []
-    others = set(active_children())
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
-    try:
-        _require_alive(pool)
-        futures: dict[Future[Outcome], _Pending] = {}
-        with _interrupts_left_to_parent():
-            for ref, raw in waiting:
-                try:
-                    futures[pool.submit(treat, ref, job, raw=raw)] = (ref, raw)
-                except BrokenProcessPool:
-                    lost.append((ref, raw))
-        for future in as_completed(futures):
-            try:
-                yield future.result()
-            except BrokenProcessPool:
-                lost.append(futures[future])
-    except (KeyboardInterrupt, GeneratorExit):
-        for process in set(active_children()) - others:  # publishing survives a kill, so nobody has to wait for the encoder
-            process.terminate()
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-    return lost
+def _treat_pending(pending: Pending, *, job: Job) -> Outcome:
+    return treat(pending[0], job, raw=pending[1])
 
 
-@contextmanager
-def _interrupts_left_to_parent() -> Iterator[None]:
-    """Make processes started inside ignore Ctrl-C from their first instruction on; this process ends them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _require_alive(pool: ProcessPoolExecutor) -> None:
-    with _interrupts_left_to_parent():
-        alive = pool.submit(os.getpid)
-    try:
-        alive.result()
-    except BrokenProcessPool as error:
-        raise EgodataError(
-            "ingest: worker processes do not start. In a script call ingest under `if __name__ == '__main__':`, or use workers=1."
-        ) from error
+def _given_up(pending: Pending, finding: Finding, *, job: Job) -> Outcome:
+    return set_aside(pending[0], job, findings=(finding,), raw=pending[1])

@@ -66,11 +66,11 @@ class EpisodeWriter:
         meta = reader.meta
         self._vectors, self.fps, self.embodiment, self.cameras = vectors, meta.fps, meta.embodiment, meta.cameras
         for vector in vectors:
-            self.features[vector.key] = feature_json("float32", [vector.width], vector.names)
+            self.features[vector.key] = feature_json("float32", [vector.width], names=vector.names)
         for camera in meta.cameras:
             info = reader.video_info(camera)
             self.features[f"observation.images.{camera}"] = {
-                **feature_json("video", [info.height, info.width, 3], ["height", "width", "channels"]),
+                **feature_json("video", [info.height, info.width, 3], names=["height", "width", "channels"]),
                 "info": {
                     "video.height": info.height,
                     "video.width": info.width,
@@ -84,11 +84,11 @@ class EpisodeWriter:
             }
         for vector in vectors:
             parts = [key for key, _ in vector.blocks]
-            self.features[f"{RAW}{vector.key}_valid"] = feature_json("bool", [len(parts)], parts)
+            self.features[f"{RAW}{vector.key}_valid"] = feature_json("bool", [len(parts)], names=parts)
         if self._raw:
             for key in meta.numeric_keys:
                 spec = meta.features[key]
-                self.features[f"{RAW}{key}"] = feature_json(spec.dtype, spec.shape, spec.names)
+                self.features[f"{RAW}{key}"] = feature_json(spec.dtype, spec.shape, names=spec.names)
         self.features |= {key: feature_json(dtype, [1]) for key, dtype in INDEX_FEATURES.items()}
 
     def _require_same(self, reader: EpisodeReader) -> None:

@@ -1,6 +1,6 @@
 """A frozen dataset as a LeRobot v3.0 dataset, on parquet and mp4 or in the Lance layout of LeRobot's Lance reader.
 
-Layout: https://github.com/huggingface/lerobot (codebase version v3.0), https://pypi.org/project/lerobot-lancedb (0.3). Video is copied
+Layout: https://github.com/huggingface/lerobot (codebase version v3.0), the package lerobot-lancedb (0.3). Video is copied
 packet by packet. All heads are written, one after the other in manifest order; ``splits`` in ``meta/info.json`` says which episodes are
 which.
 """
@@ -71,7 +71,7 @@ class Exported:
 
 
 def export_lerobot(
-    manifest: Manifest, store: EpisodeStore, out: Path, *, options: ExportOptions = ExportOptions(), progress: Progress = silent
+    manifest: Manifest, store: EpisodeStore, *, out: Path, options: ExportOptions = ExportOptions(), progress: Progress = silent
 ) -> Exported:
     """Write a frozen dataset in LeRobot's layout; `out` appears when everything is in it.
 

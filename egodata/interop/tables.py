@@ -24,7 +24,7 @@ def numbered(number: int) -> dict[str, int]:
     return {"chunk_index": number // FILES_PER_CHUNK, "file_index": number % FILES_PER_CHUNK}
 
 
-def feature_json(dtype: str, shape: Sequence[int], names: Sequence[str] | None = None) -> dict[str, Any]:
+def feature_json(dtype: str, shape: Sequence[int], *, names: Sequence[str] | None = None) -> dict[str, Any]:
     """Return a feature's entry in ``info.json``; a number per frame has the shape (1,) there."""
     return {"dtype": dtype, "shape": list(shape) or [1], "names": list(names) if names else None}
 

@@ -70,7 +70,7 @@ def _unequal(reader: EpisodeReader, code: str, stream: str, expected: Any, *, go
 
 def _spans(zarr: EpisodeReader, lance: EpisodeReader) -> Outcome:
     findings, count = [], 0
-    for key in sorted({*zarr.annotation_keys, *lance.annotation_keys}):
+    for key in sorted({*zarr.annotation_keys, *zarr.structure_keys, *lance.annotation_keys, *lance.structure_keys}):
         expected, got = zarr.spans(key), lance.spans(key)
         count += len(expected or ())
         if expected != got:

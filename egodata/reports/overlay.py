@@ -42,7 +42,7 @@ def preview_frame(reader: EpisodeReader, frame: int, *, camera: str | None = Non
     name = pick_camera(reader, camera)
     tracks = load_tracks(reader, name)
     (picture,) = reader.frames(name, [frame])
-    return _compose(reader, tracks, _enlarged(picture, width_px), frame)
+    return _compose(reader, tracks, enlarged(picture, width_px), frame)
 
 
 def write_preview(
@@ -85,7 +85,7 @@ def write_preview(
             batch = range(first, min(first + _BATCH_FRAMES, stop))
             for frame, picture in zip(batch, reader.frames(name, batch), strict=True):
                 progress("preview", frame - start, stop - start)
-                yield _compose(reader, tracks, _enlarged(picture, width_px), frame)
+                yield _compose(reader, tracks, enlarged(picture, width_px), frame)
 
     out.parent.mkdir(parents=True, exist_ok=True)
     count = write_mp4(out, pictures(), fps=reader.meta.fps, preset="veryfast", crf=20)
@@ -117,7 +117,7 @@ def contact_sheet(reader: EpisodeReader, *, camera: str | None = None, tiles: in
     total = reader.meta.total_frames
     chosen = sorted({round(i * (total - 1) / max(1, tiles - 1)) for i in range(tiles)})
     pictures = reader.frames(name, chosen)
-    drawn = [_compose(reader, tracks, _enlarged(p, tile_width_px), f) for f, p in zip(chosen, pictures, strict=True)]
+    drawn = [_compose(reader, tracks, enlarged(p, tile_width_px), f) for f, p in zip(chosen, pictures, strict=True)]
     grid = stack_grid(drawn, columns=min(columns, len(drawn)), gap_px=4)
     done, png = cv2.imencode(".png", grid[..., ::-1])
     if not done:
@@ -125,7 +125,8 @@ def contact_sheet(reader: EpisodeReader, *, camera: str | None = None, tiles: in
     return bytes(png)
 
 
-def _enlarged(picture: Image, width_px: int | None) -> Image:
+def enlarged(picture: Image, width_px: int | None) -> Image:
+    """Return a picture of another width, both sides even; None enlarges small ones to about 1280 pixels."""
     height, width = picture.shape[:2]
     wanted = width_px or width * max(1, round(CANVAS_WIDTH_PX / width))
     size = (max(2, wanted - wanted % 2), max(2, 2 * round(height * wanted / width / 2)))

@@ -14,13 +14,11 @@ from egodata.calibration import CameraCalibration
 from egodata.episode import EpisodeReader
 from egodata.errors import EgodataError, SchemaError
 from egodata.findings import Finding, Severity
+from egodata.reports.limits import SHIPPED, Limits
 from egodata.schema.features import TIMESTAMPS, camera_key, is_camera, resolve_embodiment, valid_key
 from egodata.schema.layout import SCHEMA_VERSION
 
-IDENTITY_SHARE = 0.01
-NORM_TOLERANCE = 1e-4
 GCD_NS = 64
-HEAD_STEP_M = 0.3
 POINT_MASK = "_point_valid"
 
 Rows = NDArray[np.floating]
@@ -28,11 +26,11 @@ Found = Iterator[Finding]
 
 
 class _Context:
-    def __init__(self, reader: EpisodeReader) -> None:
-        self.reader = reader
+    def __init__(self, reader: EpisodeReader, limits: Limits, content: str) -> None:
+        self.reader, self.limits = reader, limits
         self.meta = reader.meta
         self.total = reader.meta.total_frames
-        self.content = ""
+        self.content = content
 
     def rows(self, key: str) -> NDArray[np.generic]:
         return self.reader.rows([key], [(0, self.total)])[key]
@@ -43,17 +41,19 @@ class _Context:
         return Finding(code, severity, self.meta.episode_id, message, stream=stream, frames=frames, content=self.content)
 
 
-def validate_episode(reader: EpisodeReader) -> list[Finding]:
+def validate_episode(reader: EpisodeReader, *, limits: Limits = SHIPPED, content: str | None = None) -> list[Finding]:
     """Check one episode of any format and schema version.
 
     Args:
         reader: Opened.
+        limits: From where on something is a finding.
+        content: What goes into the ids of the findings; by default the episode's content digest.
 
     Returns:
         Findings, worst first; what cannot be read is one of them.
     """
     try:
-        context = _Context(reader)
+        context = _Context(reader, limits, _content(reader) if content is None else content)
     except EgodataError as error:
         return [Finding("episode-unreadable", Severity.ERROR, getattr(error, "episode", "") or "episode", str(error))]
     found: list[Finding] = []
@@ -63,6 +63,11 @@ def validate_episode(reader: EpisodeReader) -> list[Finding]:
         except EgodataError as error:
             found.append(context.finding("episode-unreadable", str(error)))
     return sorted(found, key=lambda finding: -finding.severity)
+
+
+def _content(reader: EpisodeReader) -> str:
+    """Return the content digest as stored; older schemas keep none."""
+    return reader.digests.content if reader.meta.schema_version == SCHEMA_VERSION else ""
 
 
 def _schema(context: _Context) -> Found:
@@ -148,22 +153,23 @@ def _poses(context: _Context) -> Found:
 
 def _pose(context: _Context, key: str, rows: Rows, at: NDArray[np.int64]) -> Found:
     norms = np.linalg.norm(rows[:, 3:], axis=1)
-    off = np.abs(norms - 1) > NORM_TOLERANCE
+    off = np.abs(norms - 1) > context.limits.quat_norm_tolerance
     if off.any():
         worst = float(np.abs(norms - 1).max())
-        message = f"{key}: {off.sum()} quaternions are off length 1, the worst by {worst:.2g}; allowed {NORM_TOLERANCE:g}."
+        message = (
+            f"{key}: {off.sum()} quaternions are off length 1, the worst by {worst:.2g}; allowed {context.limits.quat_norm_tolerance:g}."
+        )
         yield context.finding("quaternion-norm", message, stream=key, frames=(int(at[off][0]), int(at[off][-1]) + 1))
     identity = (rows[:, 3:] == (1.0, 0.0, 0.0, 0.0)).all(1)
-    if identity.sum() > 1 and identity.mean() > IDENTITY_SHARE:  # one alone is where a SLAM map begins
+    if identity.sum() > 1 and identity.mean() > context.limits.identity_share:  # one alone is where a SLAM map begins
         message = f"{key}: {identity.mean():.1%} of the rotations are exactly the identity; a failed pose must be invalid."
         yield context.finding("quaternion-identity", message, stream=key, frames=(int(at[identity][0]), int(at[identity][-1]) + 1))
     if key == "obs_head_pose" and len(rows) > 1:
         steps = np.where(np.diff(at) == 1, np.linalg.norm(np.diff(rows[:, :3], axis=0), axis=1), 0)
-        if (steps > HEAD_STEP_M).any():
+        if (steps > context.limits.head_step_m).any():
             where = int(at[int(steps.argmax())])
-            message = (
-                f"{key}: {(steps > HEAD_STEP_M).sum()} steps over {HEAD_STEP_M} m, the largest {steps.max():.2f} m after frame {where}."
-            )
+            over = int((steps > context.limits.head_step_m).sum())
+            message = f"{key}: {over} steps over {context.limits.head_step_m:g} m, the largest {steps.max():.2f} m after frame {where}."
             yield context.finding("head-jump", message, severity=Severity.WARNING, stream=key, frames=(where, where + 2))
 
 
@@ -216,12 +222,15 @@ def _camera(context: _Context, stream: str, camera: CameraCalibration) -> Found:
 
 
 def _spans(context: _Context) -> Found:
-    for key in context.reader.annotation_keys:
+    structural = context.reader.structure_keys
+    for key in (*context.reader.annotation_keys, *structural):
         spans = context.reader.spans(key) or ()
         outside = [span for span in spans if span.end > context.total]
         if outside:
             message = f"{key}: {len(outside)} of {len(spans)} spans end after frame {context.total}."
             yield context.finding("span-outside", message, stream=key, frames=(outside[0].start, outside[0].end))
+        if key in structural:
+            continue  # their texts may be empty and are never read
         if any(not span.text.strip() for span in spans):
             yield context.finding(
                 "text-empty", f"{key}: {sum(not s.text.strip() for s in spans)} spans have no text.", severity=Severity.WARNING, stream=key

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from egodata.episode import EpisodeReader
 from egodata.sampling.cache import Numbers
 from egodata.sampling.prompts import choose_prompt, prompt_candidates
 from egodata.sampling.recipe import Recipe
@@ -24,13 +24,21 @@ class CameraImages:
     mask: Bools
 
 
-def read_images(reader: EpisodeReader, numbers: Numbers, *, recipe: Recipe, starts: NDArray[np.int64]) -> dict[str, CameraImages]:
+class FrameGiver(Protocol):
+    """What gives decoded frames: an episode's reader, or a run of it that is decoded already."""
+
+    def frames(self, camera: str, indices: Sequence[int]) -> NDArray[np.uint8]:
+        """Return frames (N, H, W, 3) uint8 RGB in the order asked for."""
+        ...
+
+
+def read_images(reader: FrameGiver, numbers: Numbers, *, recipe: Recipe, starts: NDArray[np.int64]) -> dict[str, CameraImages]:
     """Read the image history of many samples of an episode, by camera; each distinct frame is decoded once.
 
     A frame that the camera did not record is black and not in the mask.
     """
     stride = frames_in(recipe.image_history.gap_s, numbers.fps)
-    wanted, real = history_frames(starts, count=recipe.image_history.count, stride=stride)
+    wanted, real = history_frames(starts, count=recipe.image_history.count, stride=stride, before_start=recipe.image_history.before_start)
     distinct, position = np.unique(wanted, return_inverse=True)
     out = {}
     for camera in recipe.cameras:
@@ -94,6 +102,7 @@ def episode_samples(
                 prompt=choose_prompt(prompts, default=recipe.default_prompt, draw=None if draws is None else draws[n]),
                 fps=float(numbers.fps),
                 embodiment=numbers.embodiment,
+                draw=None if draws is None else draws[n],
             )
         )
     return samples

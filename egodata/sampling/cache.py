@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from numpy.typing import NDArray
 
 from egodata.catalog.manifest import HeadEpisode
 from egodata.episode import EpisodeReader, EpisodeStore
+from egodata.sampling.arms import in_one_hand_frame
 from egodata.sampling.blocks import BlockCache
 from egodata.sampling.prompts import Roles
-from egodata.sampling.recipe import Recipe, bind
+from egodata.sampling.recipe import Recipe, bind_reader
 from egodata.sampling.tracks import Tracks, prepare
 from egodata.schema.features import camera_key, resolve_embodiment, valid_key
 
@@ -34,10 +36,12 @@ class Keep:
     Attributes:
         numbers_bytes: Cap of prepared numbers in memory; the last used ones stay.
         blocks: Memory-mapped numbers shared by processes; None reads the store itself.
+        index: Folder of indexes that were made before; None makes it anew and keeps it in memory.
     """
 
     numbers_bytes: int = NUMBERS_BYTES
     blocks: BlockCache | None = None
+    index: Path | None = None
 
 
 USUAL = Keep()
@@ -74,11 +78,11 @@ def read_numbers(reader: EpisodeReader, recipe: Recipe, *, rows: Rows | None = N
         RecipeError: The episode lacks something; found before data is read.
     """
     meta = reader.meta
-    layout = bind(recipe, meta)
+    layout = bind_reader(recipe, reader)
     arrays = (rows or reader.rows)(layout.keys, [(0, meta.total_frames)] * len(layout.keys))
-    present = set(reader.annotation_keys)
-    wanted = [*recipe.prompt_roles, *([recipe.span_cutoff] if recipe.span_cutoff else [])]
-    spans = {key: reader.spans(key) if key in present else None for key in wanted}
+    arrays = in_one_hand_frame(arrays, meta.hand_frame_convention)
+    present = {*reader.annotation_keys, *reader.structure_keys}
+    spans = {key: reader.spans(key) if key in present else None for key in (*recipe.prompt_roles, *recipe.span_keys)}
     masks = {camera: valid_key(camera_key(camera)) for camera in recipe.cameras}
     valid = {camera: np.asarray(arrays[mask], bool) for camera, mask in masks.items() if mask in arrays}
     return Numbers(prepare(arrays, recipe), spans, valid, meta.fps, resolve_embodiment(meta.embodiment)[0])

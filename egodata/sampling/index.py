@@ -1,5 +1,6 @@
 """The global index of a head: which frame of which episode sample i is. Arrays only, so workers share its shape, not its size."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -7,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egodata.errors import WindowError
-
-NO_VALID_ARM = "no_valid_arm"
+from egodata.sampling.selection import UsableFrames
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,13 @@ class HeadIndex:
     def __len__(self) -> int:
         return int(self.frames.shape[0])
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle a mapped index as its file's path, so that worker processes share the pages instead of each holding a copy."""
+        mapped = getattr(self.frames, "filename", None)
+        if isinstance(self.frames, np.memmap) and mapped is not None:
+            return _mapped_again, (self.offsets, str(mapped), dict(self.excluded))
+        return HeadIndex, (self.offsets, self.frames, dict(self.excluded))
+
     @property
     def episodes(self) -> NDArray[np.int32]:
         """(N,) int32 episode ordinal of each sample; made on demand."""
@@ -45,12 +52,16 @@ class HeadIndex:
         return np.searchsorted(self.offsets, samples, side="right") - 1, self.frames[samples].astype(np.int64)
 
 
-def build_index(usable: Iterable[NDArray[np.bool_]]) -> HeadIndex:
-    """Make the index from each episode's usable frames (T,), in head order."""
+def _mapped_again(offsets: NDArray[np.int64], path: str, excluded: Mapping[str, int]) -> HeadIndex:
+    return HeadIndex(offsets, np.load(path, mmap_mode="r"), excluded)
+
+
+def build_index(usable: Iterable[UsableFrames]) -> HeadIndex:
+    """Make the index from each episode's usable frames, in head order."""
     frames: list[NDArray[np.int32]] = []
-    excluded = 0
-    for mask in usable:
-        frames.append(np.flatnonzero(mask).astype(np.int32))
-        excluded += int(mask.size - frames[-1].size)
+    excluded: Counter[str] = Counter()
+    for found in usable:
+        frames.append(np.flatnonzero(found.mask).astype(np.int32))
+        excluded.update(found.excluded)
     offsets = np.cumsum([0, *(part.size for part in frames)], dtype=np.int64)
-    return HeadIndex(offsets, np.concatenate(frames) if frames else np.zeros(0, np.int32), {NO_VALID_ARM: excluded} if excluded else {})
+    return HeadIndex(offsets, np.concatenate(frames) if frames else np.zeros(0, np.int32), dict(sorted(excluded.items())))

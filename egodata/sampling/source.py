@@ -7,22 +7,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egodata.catalog.manifest import HeadEpisode, Manifest
-from egodata.episode import EpisodeStore
+from egodata.episode import EpisodeReader, EpisodeStore
 from egodata.errors import RecipeError, SampleError
 from egodata.formats import open_store
 from egodata.progress import Progress, silent, tracked
-from egodata.sampling.assemble import episode_samples, read_images
+from egodata.sampling.assemble import CameraImages, episode_samples, read_images
 from egodata.sampling.blocks import BlockCache
 from egodata.sampling.cache import USUAL, EpisodeCache, Keep, Numbers
 from egodata.sampling.index import HeadIndex, build_index
+from egodata.sampling.index_cache import cached_index, index_key
 from egodata.sampling.order import AUTO_BUDGET, auto_per_episode, stride_indices
 from egodata.sampling.prompts import frames_with_text
-from egodata.sampling.recipe import Layout, Recipe, bind
+from egodata.sampling.recipe import Layout, Recipe, bind_reader
+from egodata.sampling.runs import DecodedRuns
+from egodata.sampling.selection import UsableFrames, usable_frames
 from egodata.sampling.tracks import windows_of
 from egodata.sampling.types import EpisodeWindows, Normaliser, Part, Sample
 from egodata.sampling.windows import cutoff_ends
 from egodata.schema.layout import StorePaths
 
+ReadImages = Callable[[int, NDArray[np.int64]], dict[str, CameraImages]]
 PIECE_STEPS = 25_600
 """Most action steps that a walk over windows makes at once: bounds its memory, whatever the length of an episode."""
 
@@ -61,8 +65,7 @@ class HeadSource:
         self.normalisers = dict(normalisers or {})
         self._cache = EpisodeCache(opener, recipe, numbers_bytes=keep.numbers_bytes, blocks=keep.blocks)
         self.layout = self._bind_all()
-        masks = (self._usable(episode) for episode in tracked(self.episodes, label="index", progress=progress))
-        self.index: HeadIndex = build_index(masks)
+        self.index: HeadIndex = cached_index(keep.index, index_key(self.episodes, recipe), build=partial(self._build_index, progress))
 
     @classmethod
     def open(
@@ -83,11 +86,11 @@ class HeadSource:
             RecipeError: The recipe does not fit an episode; found before data is read.
         """
         opener = partial(open_store, paths, format, versions=manifest.lance_versions)
-        keep = Keep(blocks=BlockCache(paths.cache / "blocks" / format))
+        keep = Keep(blocks=BlockCache(paths.cache / "blocks" / format), index=paths.cache / "index" / format)
         return cls(manifest.head(head), opener, recipe=recipe, normalisers=normalisers, seed=seed, keep=keep)
 
     def _bind_all(self) -> Layout:
-        layouts = [bind(self.recipe, self._cache.reader(episode).meta) for episode in self.episodes]
+        layouts = [bind_reader(self.recipe, self._cache.reader(episode)) for episode in self.episodes]
         if not layouts:
             raise RecipeError(f"recipe {self.recipe.name}: the head has no episodes")
         for episode, layout in zip(self.episodes, layouts, strict=True):
@@ -99,8 +102,12 @@ class HeadSource:
                 )
         return layouts[0]
 
-    def _usable(self, episode: HeadEpisode) -> NDArray[np.bool_]:
-        return np.asarray(self._cache.numbers(episode).tracks.ready.any(1))
+    def _build_index(self, progress: Progress) -> HeadIndex:
+        return build_index(self._usable(episode) for episode in tracked(self.episodes, label="index", progress=progress))
+
+    def _usable(self, episode: HeadEpisode) -> UsableFrames:
+        numbers = self._cache.numbers(episode)
+        return usable_frames(self.recipe, numbers.tracks.ready, spans=numbers.spans)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -117,6 +124,10 @@ class HeadSource:
     def numbers(self, ordinal: int) -> Numbers:
         """Return the numbers of one episode by its position in the head."""
         return self._cache.numbers(self.episodes[ordinal])
+
+    def reader(self, ordinal: int) -> EpisodeReader:
+        """Return an open reader of one episode by its position in the head; it stays the source's own."""
+        return self._cache.reader(self.episodes[ordinal])
 
     def empty_prompt_share(self) -> float:
         """Share of the samples at which no text of the recipe's roles is active; no image is decoded for it."""
@@ -164,13 +175,16 @@ class HeadSource:
         """Read sample i of the index; see `samples`."""
         return self.samples([i], epoch=epoch, with_images=with_images)[0]
 
-    def samples(self, indices: Sequence[int], *, epoch: int | None = None, with_images: bool = True) -> list[Sample]:
+    def samples(
+        self, indices: Sequence[int], *, epoch: int | None = None, with_images: bool = True, runs: DecodedRuns | None = None
+    ) -> list[Sample]:
         """Read samples in the order asked for, decoding each distinct frame once.
 
         Args:
             indices: Positions in the index; repeats are allowed.
             epoch: Training epoch, from which prompts are drawn; None is evaluation, where the first active text counts.
             with_images: Whether to decode images.
+            runs: Decodes whole runs and keeps them, for block order; the frames are the same.
 
         Raises:
             WindowError: An index outside [0, N).
@@ -178,29 +192,37 @@ class HeadSource:
         """
         wanted = np.asarray(indices, np.int64)
         ordinals, frames = self.index.locate(wanted)
+        images = partial(self._images, runs=runs) if with_images else None
         out: dict[int, Sample] = {}
         for ordinal in dict.fromkeys(ordinals.tolist()):
             at = np.flatnonzero(ordinals == ordinal)
-            made = self._read(int(ordinal), wanted[at], frames[at], epoch=epoch, with_images=with_images)
+            made = self._read(int(ordinal), wanted[at], frames[at], epoch=epoch, images=images)
             out.update(zip(at.tolist(), made, strict=True))
         return [out[position] for position in range(len(wanted))]
 
+    def _images(self, ordinal: int, frames: NDArray[np.int64], runs: DecodedRuns | None) -> dict[str, CameraImages]:
+        episode = self.episodes[ordinal]
+        numbers, reader = self._cache.numbers(episode), self._cache.reader(episode)
+        if runs is None:
+            return read_images(reader, numbers, recipe=self.recipe, starts=frames)
+        return runs.images(reader, numbers, recipe=self.recipe, starts=frames, content=episode.content)
+
     def _read(
-        self, ordinal: int, indices: NDArray[np.int64], frames: NDArray[np.int64], *, epoch: int | None, with_images: bool
+        self, ordinal: int, indices: NDArray[np.int64], frames: NDArray[np.int64], *, epoch: int | None, images: ReadImages | None
     ) -> list[Sample]:
         episode = self.episodes[ordinal]
         draws = None if epoch is None else [(self.seed, epoch, int(i)) for i in indices]
         try:
             numbers = self._cache.numbers(episode)
-            images = read_images(self._cache.reader(episode), numbers, recipe=self.recipe, starts=frames) if with_images else {}
+            found = {} if images is None else images(ordinal, frames)
             windows = self.windows_of(ordinal, frames=frames)
             return episode_samples(
-                episode.episode_id, numbers, recipe=self.recipe, windows=windows, images=images, draws=draws, normalisers=self.normalisers
+                episode.episode_id, numbers, recipe=self.recipe, windows=windows, images=found, draws=draws, normalisers=self.normalisers
             )
         except Exception as error:
             if len(frames) > 1:  # find the frame that fails, for the message
                 for i, frame in zip(indices, frames, strict=True):
-                    self._read(ordinal, np.array([i]), np.array([frame]), epoch=epoch, with_images=with_images)
+                    self._read(ordinal, np.array([i]), np.array([frame]), epoch=epoch, images=images)
             shown = ", ".join(str(frame) for frame in frames[:5])
             raise SampleError(f"episode {episode.episode_id} frame {shown}: {error}") from error
 

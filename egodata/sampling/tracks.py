@@ -9,11 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egodata.geometry.rotation import Array
-from egodata.sampling.recipe import Recipe
-from egodata.sampling.transforms import Poses, interpolate_poses, interpolate_rows, into_frame, pack_human, poses_from_rows, rows_from_poses
+from egodata.sampling.arms import Limbs, as_targets, finite, joint_limbs, measured, pose_limbs, pose_rows
+from egodata.sampling.layouts import KEYPOINTS, ArmLayout
+from egodata.sampling.recipe import Recipe, Spec
+from egodata.sampling.transforms import (
+    ArmParts,
+    PackArms,
+    Poses,
+    Reexpress,
+    interpolate_poses,
+    interpolate_rows,
+    into_frame,
+    poses_from_rows,
+    rows_from_poses,
+)
 from egodata.sampling.types import EpisodeWindows, Part
 from egodata.sampling.windows import Bools, Ints, frames_in, history_frames, resampling, window_frames
-from egodata.schema.features import HEAD_POSE, SIDES, valid_key
+from egodata.schema.features import HEAD_POSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,49 +33,33 @@ class Tracks:
     """Whole-episode numbers that a recipe needs; float64, NaN where invalid.
 
     Attributes:
-        action: (T, A, 7) rows of poses in the world, or (T, D) joints.
+        action: What actions are cut from.
+        proprio: What proprio is cut from.
         ready: (T, A) bool; arms that an action can start from.
-        joints: (T, P) joints of proprio; None for hands.
-        arms: (T, A) poses of proprio in the world; None for joints.
-        origin: Poses whose coordinate frame actions are in, (T, A) wrists or (T, 1) head; None for the world and for joints.
-        head: (T, 1) head poses; None where proprio is not in their coordinate frame.
+        origin: Poses whose coordinate frame actions are in, (T, A) wrists or (T, 1) head; None for the world, bases and joints.
+        view: The same for proprio.
         reference: (T, A, 7) rows of the wrist poses that actions start from, in the head's coordinate frame where proprio is,
-            else in the world; A is 0 for joints.
+            else as they are stored; A is 0 for joints.
     """
 
-    action: Array
+    action: Limbs
+    proprio: Limbs
     ready: Bools
-    joints: Array | None
-    arms: Poses | None
     origin: Poses | None
-    head: Poses | None
+    view: Poses | None
     reference: Array
 
     @property
     def total_frames(self) -> int:
         """Frames of the episode."""
-        return int(self.action.shape[0])
+        return int(self.action.rows.shape[0])
 
     @property
     def size_bytes(self) -> int:
         """Memory of the arrays."""
-        poses = [part for poses in (self.arms, self.origin, self.head) if poses is not None for part in (poses.positions, poses.rotations)]
-        rows = [array for array in (self.action, self.ready, self.joints, self.reference, *poses) if array is not None]
-        return sum({id(array): array.nbytes for array in rows}.values())
-
-
-def _measured(arrays: Mapping[str, NDArray[Any]], key: str) -> Array:
-    rows = np.array(arrays[key], np.float64)
-    mask = arrays.get(valid_key(key))
-    if mask is not None:
-        rows[~np.asarray(mask, bool)] = np.nan
-    if rows.shape[1] == 7:
-        rows[~np.isfinite(rows).all(1)] = np.nan
-    return rows
-
-
-def _finite(values: Array, axis: int | tuple[int, ...]) -> Bools:
-    return np.asarray(np.isfinite(values).all(axis))
+        poses = [part for poses in (self.origin, self.view) if poses is not None for part in (poses.positions, poses.rotations)]
+        arrays = [self.ready, self.reference, *self.action.arrays, *self.proprio.arrays, *poses]
+        return sum({id(array): array.nbytes for array in arrays}.values())
 
 
 def prepare(arrays: Mapping[str, NDArray[Any]], recipe: Recipe) -> Tracks:
@@ -73,29 +69,37 @@ def prepare(arrays: Mapping[str, NDArray[Any]], recipe: Recipe) -> Tracks:
         arrays: By key, (T, ...); at least `Layout.keys` of `bind`. A feature without a mask is valid where it is finite.
         recipe: What is needed.
     """
-    if recipe.action.layout == "joints":
-        action = _measured(arrays, recipe.action.feature)
-        nothing = np.zeros((len(action), 0, 7))
-        return Tracks(action, _finite(action, 1)[:, None], _measured(arrays, recipe.proprio.feature), None, None, None, nothing)
-    return _prepare_hands(arrays, recipe)
-
-
-def _prepare_hands(arrays: Mapping[str, NDArray[Any]], recipe: Recipe) -> Tracks:
-    frame = recipe.action.coordinate_frame
-    features = (recipe.action.feature, recipe.action.reference if frame == "wrist" else recipe.action.feature, recipe.proprio.feature)
-    rows = {name: np.stack([_measured(arrays, f"{side}.{name}") for side in SIDES], axis=1) for name in set(features)}
+    specs: list[tuple[Spec, ArmLayout]] = [(recipe.action, recipe.action_layout), (recipe.proprio, recipe.proprio_layout)]
+    start = recipe.action.reference if recipe.action.coordinate_frame == "wrist" else recipe.action.feature
+    names = {spec.feature for spec, layout in specs if not layout.of_joints} | ({start} if not recipe.action_layout.of_joints else set())
+    rows = {name: pose_rows(arrays, name) for name in names}
     poses = {name: poses_from_rows(found) for name, found in rows.items()}
-    action, reference, arms = rows[features[0]], poses[features[1]], poses[features[2]]
+    targets = as_targets(arrays)
+    wanted = (
+        rows if targets is arrays or recipe.action_layout.of_joints else {recipe.action.feature: pose_rows(targets, recipe.action.feature)}
+    )
+    given = [(targets, wanted), (arrays, rows)]
+    action, proprio = (
+        joint_limbs(source, spec, layout=layout)
+        if layout.of_joints
+        else pose_limbs(source, spec, layout=layout, rows=found[spec.feature], poses=poses[spec.feature])
+        for (source, found), (spec, layout) in zip(given, specs, strict=True)
+    )
+    in_head = recipe.proprio.coordinate_frame == "head"
     head = None
-    if "head" in (frame, recipe.proprio.coordinate_frame):
-        head = poses_from_rows(_measured(arrays, HEAD_POSE)[:, None])
-    origin = {"wrist": reference, "head": head}.get(frame)
-    ready = _finite(rows[features[1]], -1)
-    if frame == "head" and head is not None:
-        ready = ready & _finite(head.positions, -1)
-    in_head = head if recipe.proprio.coordinate_frame == "head" else None
-    seen = rows[features[1]] if in_head is None else rows_from_poses(into_frame(reference, in_head))
-    return Tracks(action, ready, None, arms, origin, in_head, seen)
+    if in_head or recipe.action.coordinate_frame == "head":
+        head = poses_from_rows(measured(arrays, HEAD_POSE)[:, None])
+    view = {"wrist": proprio.poses, "head": head}.get(recipe.proprio.coordinate_frame)
+    if recipe.action_layout.of_joints:
+        arms = np.split(action.rows, np.cumsum(action.widths)[:-1], axis=1)
+        ready = np.stack([finite(arm, -1) for arm in arms], axis=1)
+        return Tracks(action, proprio, ready, None, view, np.zeros((len(action.rows), 0, 7)))
+    ready = finite(rows[start], -1)
+    if recipe.action.coordinate_frame == "head" and head is not None:
+        ready = ready & finite(head.positions, -1)
+    origin = {"wrist": poses[start], "head": head}.get(recipe.action.coordinate_frame)
+    reference = rows_from_poses(into_frame(poses[start], head)) if in_head and head is not None else rows[start]
+    return Tracks(action, proprio, ready, origin, view, reference)
 
 
 def _actions(tracks: Tracks, recipe: Recipe, starts: Ints, ends: Ints, *, fps: Fraction, steps: range) -> tuple[Array, Bools]:
@@ -103,35 +107,71 @@ def _actions(tracks: Tracks, recipe: Recipe, starts: Ints, ends: Ints, *, fps: F
     frames, real = window_frames(starts, frames=length, ends=ends)
     plan, some = resampling(length, recipe.action.steps), slice(steps.start, steps.stop)
     lower, upper, share = plan.lower[some], plan.upper[some], plan.share[some]
-    before, after = tracks.action[frames[:, lower]], tracks.action[frames[:, upper]]
     recorded = (real[:, lower] & real[:, upper])[..., None]
-    if tracks.arms is None:
-        values = interpolate_rows(before, after, share=np.broadcast_to(share, before.shape[:2]))
-        return values, recorded & np.isfinite(values)
-    poses = interpolate_poses(before, after, share=np.broadcast_to(share[:, None], before.shape[:3]))
+    before, after, limbs = frames[:, lower], frames[:, upper], tracks.action
+    allowed = tracks.ready[starts][:, None]
+    if limbs.poses is None:
+        values = interpolate_rows(limbs.rows[before], limbs.rows[after], share=np.broadcast_to(share, before.shape))
+        cells = np.isfinite(values) & np.repeat(allowed, limbs.widths, axis=-1)
+        return np.where(cells, values, np.nan), cells & recorded
+    parts = _between(limbs, before, after, share=share)
     if tracks.origin is not None:
-        poses = into_frame(poses, tracks.origin[starts][:, None])
-    return _packed(poses, recorded, grip=False, allowed=tracks.ready[starts][:, None])
+        parts = Reexpress(tracks.origin[starts][:, None], with_points=recipe.action.keypoints_frame == "shared").forward(parts)
+    values, cells, _ = _packed(parts, recipe.action_layout, allowed=allowed)
+    return values, cells & recorded
 
 
-def _packed(poses: Poses, recorded: Bools | np.bool_, *, grip: bool, allowed: Bools | np.bool_) -> tuple[Array, Bools]:
-    """Pack arms into channels; an arm that is invalid anywhere in a step, or not allowed, is invalid in all its channels there."""
-    valid = _finite(poses.positions, -1) & _finite(poses.rotations, (-1, -2)) & allowed
-    values = pack_human(poses, grip=grip)
-    cells = np.repeat(valid, values.shape[-1] // valid.shape[-1], axis=-1)
-    return np.where(cells, values, np.nan), cells & recorded
+def _between(limbs: Limbs, before: Ints, after: Ints, *, share: NDArray[np.float64]) -> ArmParts:
+    """Interpolate arms between frames (n, S): poses by slerp, keypoints and grips linearly."""
+    arms = (*before.shape, len(limbs.widths))
+    shares = np.broadcast_to(share[:, None], arms)
+    poses = interpolate_poses(limbs.rows[before], limbs.rows[after], share=shares)
+    points, grips = limbs.points, limbs.grips
+    if points is not None:
+        points = interpolate_rows(points[before], points[after], share=np.broadcast_to(share[:, None, None], (*arms, points.shape[2])))
+    if grips is not None:
+        grips = interpolate_rows(grips[before][..., None], grips[after][..., None], share=shares)[..., 0]
+    return ArmParts(poses, points, grips)
 
 
-def _proprio(tracks: Tracks, recipe: Recipe, starts: Ints, *, history: int) -> tuple[Array, Bools, Bools]:
-    frames, real = history_frames(starts, count=history, stride=recipe.proprio.stride_frames)
-    if tracks.arms is None:
-        rows = np.asarray(tracks.joints)[frames]
-        return rows, real, _finite(rows, -1)[..., None]
-    poses = tracks.arms[frames]
-    if tracks.head is not None:
-        poses = into_frame(poses, tracks.head[starts][:, None])
-    values, cells = _packed(poses, np.True_, grip=True, allowed=np.True_)
-    return values, real, cells[..., :: values.shape[-1] // len(recipe.arms)]
+def _packed(parts: ArmParts, layout: ArmLayout, *, allowed: Bools | None = None) -> tuple[Array, Bools, Bools]:
+    """Pack arms into channels, NaN where invalid.
+
+    A pose that is invalid anywhere is invalid in all of its channels, and so is a keypoint; a measured grip stands for itself.
+
+    Returns:
+        Values (..., A x W), which cells are valid, and which arms (..., A): those whose pose is, or any keypoint if that is all.
+    """
+    values = PackArms(layout).forward(parts)
+    pose, points = layout.groups
+    cells = np.isfinite(values).reshape(*values.shape[:-1], len(layout.arms), layout.width)
+    if pose.stop:
+        arm_valid: Bools = np.asarray(cells[..., pose].all(-1))
+        cells[..., pose] = arm_valid[..., None]
+    if points.stop:
+        seen = cells[..., points].reshape(*cells.shape[:-1], KEYPOINTS, 3).all(-1)
+        cells[..., points] = np.repeat(seen, 3, axis=-1)
+        arm_valid = arm_valid if pose.stop else np.asarray(seen.any(-1))
+    if allowed is not None:
+        cells &= allowed[..., None]
+    flat = cells.reshape(values.shape)
+    return np.where(flat, values, np.nan), flat, arm_valid
+
+
+def _proprio(tracks: Tracks, recipe: Recipe, starts: Ints, *, fps: Fraction, history: int) -> tuple[Array, Bools, Bools, Bools]:
+    frames, real = history_frames(starts, count=history, stride=recipe.proprio.stride_in(fps))
+    limbs = tracks.proprio
+    if limbs.poses is None:
+        rows = limbs.rows[frames]
+        arms = np.split(np.isfinite(rows), np.cumsum(limbs.widths)[:-1], axis=-1)
+        return rows, real, np.stack([arm.all(-1) for arm in arms], axis=-1), np.isfinite(rows)
+    parts = ArmParts(
+        limbs.poses[frames], None if limbs.points is None else limbs.points[frames], None if limbs.grips is None else limbs.grips[frames]
+    )
+    if tracks.view is not None:
+        parts = Reexpress(tracks.view[starts][:, None], with_points=recipe.proprio.keypoints_frame == "shared").forward(parts)
+    values, cells, arm_valid = _packed(parts, recipe.proprio_layout)
+    return values, real, arm_valid, cells
 
 
 def windows_of(
@@ -145,15 +185,10 @@ def windows_of(
     part = Part(range(recipe.action.steps)) if part is None else part
     ends = np.full(starts.shape, tracks.total_frames, np.int64) if ends is None else np.asarray(ends, np.int64)
     actions, action_mask = _actions(tracks, recipe, starts, ends, fps=fps, steps=part.steps)
-    proprio, proprio_mask, arm_valid = _proprio(tracks, recipe, starts, history=recipe.proprio.history if part.proprio else 0)
+    history = recipe.proprio.history if part.proprio else 0
+    proprio, proprio_mask, arm_valid, proprio_valid = _proprio(tracks, recipe, starts, fps=fps, history=history)
     return EpisodeWindows(
-        starts,
-        actions.astype(np.float32),
-        action_mask,
-        proprio.astype(np.float32),
-        proprio_mask,
-        arm_valid,
-        np.isfinite(proprio),
+        starts, actions.astype(np.float32), action_mask, proprio.astype(np.float32), proprio_mask, arm_valid, proprio_valid
     )
 
 

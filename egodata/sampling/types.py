@@ -77,11 +77,12 @@ class Sample:
         arm_valid: (K, A) bool.
         action: (S, D) float32, normalised likewise; 0 where invalid, the repeated last action past the end.
         action_mask: (S, D) bool; the cells that a loss counts.
-        reference: (A, 7) float32, the wrist poses at this frame in the head's coordinate frame (in the world where proprio is);
-            the identity where invalid; (0, 7) for joints. `actions_to_poses` takes it.
+        reference: (A, 7) float32, the wrist poses at this frame in the head's coordinate frame where proprio is, else as stored
+            (world or base); the identity where invalid; (0, 7) for joints. `actions_to_parts` takes it.
         prompts: Every active text of the recipe's roles, in the order of its keys.
         prompt: The chosen one; the recipe's default where none is active.
         fps: Frames per second of the episode.
+        draw: (base seed, epoch, sample index) in training: what else is drawn for this sample follows from it. None in evaluation.
     """
 
     episode_id: str
@@ -98,3 +99,4 @@ class Sample:
     prompt: str
     fps: float
     embodiment: str
+    draw: tuple[int, int, int] | None = None

@@ -49,17 +49,18 @@ def window_frames(starts: Ints, *, frames: int, ends: Ints) -> tuple[Ints, Bools
     return np.minimum(wanted, ends[:, None] - 1), wanted < ends[:, None]
 
 
-def history_frames(starts: Ints, *, count: int, stride: int) -> tuple[Ints, Bools]:
+def history_frames(starts: Ints, *, count: int, stride: int, before_start: str = "grid") -> tuple[Ints, Bools]:
     """Frames of the history start - (count - 1) stride .. start, the current one last.
 
-    Steps before frame 0 take the oldest step of the same stride grid and are not real.
+    Steps before frame 0 take the oldest step of the same stride grid (`grid`), or frame 0 (`first`), and are not real.
 
     >>> history_frames(np.array([7]), count=3, stride=5)
     (array([[2, 2, 7]]), array([[False,  True,  True]]))
     """
     starts = np.asarray(starts, np.int64)
     wanted = starts[:, None] - stride * np.arange(count - 1, -1, -1)
-    return np.where(wanted >= 0, wanted, starts[:, None] % stride), wanted >= 0
+    oldest = starts[:, None] % stride if before_start == "grid" else np.int64(0)
+    return np.where(wanted >= 0, wanted, oldest), wanted >= 0
 
 
 @dataclass(frozen=True, slots=True)

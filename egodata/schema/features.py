@@ -68,6 +68,16 @@ def valid_key(feature: str) -> str:
     return f"{feature}_valid"
 
 
+def source_key(feature: str) -> str:
+    """Name of the (T,) uint8 array that says how each row of a feature came about."""
+    return f"{feature}_source"
+
+
+def point_valid_key(keypoints: str) -> str:
+    """Name of the (T, 21) bool mask of the points of a keypoint feature."""
+    return f"{keypoints}_point_valid"
+
+
 def camera_key(camera: str) -> str:
     """Array key of a camera: ``front_1`` -> ``images.front_1``."""
     return f"{IMAGES}{camera}"

@@ -23,9 +23,10 @@ from egodata.episode import EpisodeMeta, EpisodeReader, EpisodeStore, VideoInfo,
 from egodata.errors import EpisodeNotFoundError, FeatureNotFoundError, WindowError
 from egodata.progress import Progress, silent
 from egodata.sampling import Recipe
-from egodata.sampling.recipe import bind
+from egodata.sampling.recipe import bind_reader
 from egodata.schema.canonical import canonical_json, json_digest, sha256_hex
 from egodata.schema.digests import EpisodeDigests
+from egodata.schema.ids import ANNOTATION_PREFIX
 from egodata.schema.layout import StorePaths, write_atomic
 
 PARTIAL_SCHEMA = 1
@@ -33,7 +34,8 @@ PARTIAL_SCHEMA = 1
 
 def partial_key(content: str, recipe: Recipe) -> str:
     """Return the key of an episode's partial: its content, and which rows and spans the recipe's numbers need."""
-    return json_digest({"schema": PARTIAL_SCHEMA, "content": content, "features": list(recipe.features), "span": recipe.span_cutoff})
+    spans = {"span": recipe.span_cutoff} if recipe.span_selection is None else {"spans": list(recipe.span_keys)}
+    return json_digest({"schema": PARTIAL_SCHEMA, "content": content, "features": list(recipe.features), **spans})
 
 
 def partial_path(paths: StorePaths, key: str) -> Path:
@@ -58,8 +60,13 @@ class PartialReader:
 
     @property
     def annotation_keys(self) -> tuple[str, ...]:
-        """Keys of the kept spans that are present."""
-        return tuple(sorted(key for key, spans in self._spans.items() if spans is not None))
+        """Keys of the kept texts that are present."""
+        return tuple(sorted(key for key, spans in self._spans.items() if spans is not None and key.startswith(ANNOTATION_PREFIX)))
+
+    @property
+    def structure_keys(self) -> tuple[str, ...]:
+        """Keys of the kept structural spans that are present."""
+        return tuple(sorted(key for key, spans in self._spans.items() if spans is not None and not key.startswith(ANNOTATION_PREFIX)))
 
     def spans(self, key: str) -> tuple[Span, ...] | None:
         """Return kept spans; None if the key is absent."""
@@ -184,10 +191,9 @@ def _make(store: PartialStore, episodes: Sequence[HeadEpisode]) -> int:
 def _pack(reader: EpisodeReader, recipe: Recipe, *, key: str) -> bytes:
     """Write the digest of the rest, a header in canonical JSON, each on a line, then the arrays' little-endian bytes."""
     meta = reader.meta
-    keys = bind(recipe, meta).keys
+    keys = bind_reader(recipe, reader).keys
     arrays = reader.rows(keys, [(0, meta.total_frames)] * len(keys))
-    roles = [recipe.span_cutoff] if recipe.span_cutoff else []
-    spans = {role: reader.spans(role) for role in roles}
+    spans = {role: reader.spans(role) for role in recipe.span_keys}
     plain = {name: np.ascontiguousarray(array, array.dtype.newbyteorder("<")) for name, array in arrays.items()}
     body = b"".join(plain[name].tobytes() for name in keys)
     header = {

@@ -15,8 +15,18 @@ from egodata.errors import EpisodeNotFoundError, FeatureNotFoundError, WindowErr
 from egodata.names import nearest
 from egodata.schema.canonical import sha256_hex
 from egodata.schema.digests import EpisodeDigests
-from egodata.schema.features import HEAD_POSE, SIDES, FeatureSpec, camera_key, mask_spec, pose_spec, valid_key
-from egodata.schema.ids import sorted_ids
+from egodata.schema.features import (
+    HEAD_POSE,
+    SIDES,
+    FeatureSpec,
+    camera_key,
+    keypoints_spec,
+    mask_spec,
+    point_valid_key,
+    pose_spec,
+    valid_key,
+)
+from egodata.schema.ids import ANNOTATION_PREFIX, sorted_ids
 
 IMAGE_SHAPE = (4, 6, 3)
 
@@ -28,7 +38,7 @@ class MemoryEpisode:
     Attributes:
         meta: Attributes.
         arrays: Numeric arrays by key.
-        annotations: Spans by key.
+        annotations: Spans by key, structural ones too.
         row_reads: Keys and ranges of each `rows` call so far.
         frame_reads: Camera and indices of each `frames` call so far.
         broken_frames: Frames that fail when decoded.
@@ -51,8 +61,13 @@ class MemoryEpisode:
 
     @property
     def annotation_keys(self) -> tuple[str, ...]:
-        """Keys that are present, sorted."""
-        return tuple(sorted(self.annotations))
+        """Keys of texts that are present, sorted."""
+        return tuple(sorted(key for key in self.annotations if key.startswith(ANNOTATION_PREFIX)))
+
+    @property
+    def structure_keys(self) -> tuple[str, ...]:
+        """Keys of structural spans that are present, sorted."""
+        return tuple(sorted(key for key in self.annotations if not key.startswith(ANNOTATION_PREFIX)))
 
     def spans(self, key: str) -> tuple[Span, ...] | None:
         """Return the spans of a key, None if absent."""
@@ -139,9 +154,9 @@ def episode_meta(episode_id: str, *, frames: int, features: Mapping[str, Feature
     )
 
 
-def _with_camera(meta: EpisodeMeta) -> EpisodeMeta:
-    camera = FeatureSpec("h264", IMAGE_SHAPE, ("height", "width", "channel"))
-    return replace(meta, features={**meta.features, camera_key("front_1"): camera})
+def _with_camera(meta: EpisodeMeta, *cameras: str) -> EpisodeMeta:
+    spec = FeatureSpec("h264", IMAGE_SHAPE, ("height", "width", "channel"))
+    return replace(meta, features={**meta.features, **{camera_key(camera): spec for camera in cameras or ("front_1",)}})
 
 
 def ramp_joints(episode_id: str, *, frames: int, dim: int = 3, fps: Fraction = Fraction(30)) -> MemoryEpisode:
@@ -157,22 +172,58 @@ def ramp_joints(episode_id: str, *, frames: int, dim: int = 3, fps: Fraction = F
     )
 
 
+def ramp_poses(frames: int, *, step_deg: float, offset_m: float, rng: np.random.Generator) -> NDArray[np.float32]:
+    """Make poses (T, 7) that walk 1 m per frame, with axis offsets of 0.001 m, and turn about a tilted axis."""
+    axis = rng.normal(size=3)
+    half = np.radians(step_deg) * np.arange(frames) / 2
+    pose = np.empty((frames, 7))
+    pose[:, :3] = np.arange(frames)[:, None] + offset_m + 0.001 * np.arange(3)
+    pose[:, 3], pose[:, 4:] = np.cos(half), np.sin(half)[:, None] * axis / np.linalg.norm(axis)
+    return pose.astype(np.float32)
+
+
 def ramp_hands(episode_id: str, *, frames: int, fps: Fraction = Fraction(30), seed: int = 0) -> MemoryEpisode:
     """Make two hands and a head that walk on ramps, 1 m per frame and axis offsets of 0.001 m, and turn about tilted axes.
 
     The left hand turns 3 degrees per frame, the right one 5, the head 2, each about its own axis, so rotations are asymmetric.
+    Wrists turn 4 and 6 degrees per frame; keypoint coordinate d of a hand is t + d / 1000 m and an offset of its own.
     """
     rng = np.random.default_rng(seed)
     arrays: dict[str, NDArray[Any]] = {}
     features: dict[str, FeatureSpec] = {}
-    for number, (key, step_deg) in enumerate([(f"{SIDES[0]}.obs_ee_pose", 3.0), (f"{SIDES[1]}.obs_ee_pose", 5.0), (HEAD_POSE, 2.0)]):
-        axis = rng.normal(size=3)
-        half = np.radians(step_deg) * np.arange(frames) / 2
-        pose = np.empty((frames, 7))
-        pose[:, :3] = np.arange(frames)[:, None] + 10 * number + 0.001 * np.arange(3)
-        pose[:, 3], pose[:, 4:] = np.cos(half), np.sin(half)[:, None] * axis / np.linalg.norm(axis)
-        arrays[key], features[key] = pose.astype(np.float32), pose_spec()
+    named = [(f"{SIDES[0]}.obs_ee_pose", 3.0), (f"{SIDES[1]}.obs_ee_pose", 5.0), (HEAD_POSE, 2.0)]
+    named += [(f"{SIDES[0]}.obs_wrist_pose", 4.0), (f"{SIDES[1]}.obs_wrist_pose", 6.0)]
+    for number, (key, step_deg) in enumerate(named):
+        arrays[key], features[key] = ramp_poses(frames, step_deg=step_deg, offset_m=10 * number, rng=rng), pose_spec()
+    for number, side in enumerate(SIDES):
+        key = f"{side}.obs_keypoints"
+        ramp = np.arange(frames)[:, None] + 30 + 10 * number + 0.001 * np.arange(63)
+        arrays[key], features[key] = ramp.astype(np.float32), keypoints_spec()
+        arrays[point_valid_key(key)], features[point_valid_key(key)] = np.ones((frames, 21), np.bool_), mask_spec(21)
+    for key in [key for key in arrays if not key.endswith("_valid")]:
         arrays[valid_key(key)], features[valid_key(key)] = np.ones(frames, np.bool_), mask_spec()
     return MemoryEpisode(
         _with_camera(episode_meta(episode_id, frames=frames, features=features, fps=fps, embodiment="human_bimanual")), arrays
     )
+
+
+def ramp_eva(episode_id: str, *, frames: int, fps: Fraction = Fraction(30), seed: int = 0) -> MemoryEpisode:
+    """Make a robot with two arms, three cameras, grippers and joints, all on ramps and each different from the others.
+
+    Measured and commanded poses turn 3, 5, 4 and 6 degrees per frame about tilted axes; joint d of an arm is 1000 t + d and an offset.
+    """
+    rng = np.random.default_rng(seed)
+    arrays: dict[str, NDArray[Any]] = {}
+    features: dict[str, FeatureSpec] = {}
+    turns = iter((3.0, 5.0, 4.0, 6.0))
+    for number, (kind, side) in enumerate([(kind, side) for kind in ("obs", "cmd") for side in SIDES]):
+        pose, grip, joints = f"{side}.{kind}_ee_pose", f"{side}.{kind}_gripper", f"{side}.{kind}_joints"
+        arrays[pose], features[pose] = ramp_poses(frames, step_deg=next(turns), offset_m=10 * number, rng=rng), pose_spec("base")
+        arrays[grip] = (np.arange(frames)[:, None] + 0.1 * number).astype(np.float32)
+        features[grip] = FeatureSpec("float32", (1,), ("gripper",))
+        arrays[joints] = (1000.0 * np.arange(frames)[:, None] + 10 * number + np.arange(6)).astype(np.float32)
+        features[joints] = FeatureSpec("float32", (6,), tuple(f"joint{d}" for d in range(6)), "rad")
+    for key in tuple(arrays):
+        arrays[valid_key(key)], features[valid_key(key)] = np.ones(frames, np.bool_), mask_spec()
+    meta = episode_meta(episode_id, frames=frames, features=features, fps=fps, embodiment="eva_bimanual")
+    return MemoryEpisode(_with_camera(meta, "front_1", "left_wrist", "right_wrist"), arrays)

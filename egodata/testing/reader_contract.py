@@ -84,7 +84,8 @@ def check_frames(reader: EpisodeReader, camera: str, *, reference: Frames, seed:
 def check_annotations(reader: EpisodeReader, draft: EpisodeDraft) -> None:
     """Present, empty and absent keys are told apart; spans come back in stored order with their exact texts."""
     assert reader.annotation_keys == tuple(sorted(draft.annotations))
-    for key, spans in draft.annotations.items():
+    assert reader.structure_keys == tuple(sorted(draft.structure))
+    for key, spans in {**draft.annotations, **draft.structure}.items():
         assert reader.spans(key) == tuple(spans), key
     assert reader.spans("annotations_never_written") is None
 

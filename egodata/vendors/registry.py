@@ -7,8 +7,12 @@ from egodata.names import nearest
 from egodata.vendors.base import Vendor
 
 VENDORS = {
+    "aria": "egodata.vendors.aria:VENDOR",
+    "egodex": "egodata.vendors.egodex:VENDOR",
+    "eva": "egodata.vendors.eva:VENDOR",
     "lerobot": "egodata.vendors.lerobot:VENDOR",
     "mecka": "egodata.vendors.mecka:VENDOR",
+    "scale": "egodata.vendors.scale:VENDOR",
 }
 
 

@@ -5,6 +5,7 @@ from egodata.video.encode import encode_frames, encode_video
 from egodata.video.jpeg import JpegReader, decode_jpeg, is_jpeg, is_mp4
 from egodata.video.mp4 import ChunkIndex, index_chunk
 from egodata.video.reader import ChunkCache, FrameReader
+from egodata.video.scale import scaled_frames
 from egodata.video.scan import VideoScan, scan_video
 from egodata.video.settings import COMPACT, DEFAULT_SETTINGS, PROFILES, SWIFT, EncodeSettings
 from egodata.video.source import decode_video
@@ -31,5 +32,6 @@ __all__ = [
     "index_chunk",
     "is_jpeg",
     "is_mp4",
+    "scaled_frames",
     "scan_video",
 ]

@@ -17,6 +17,7 @@ from egodata.video.ahead import ahead
 from egodata.video.colour import BT709, LIMITED, to_stored
 from egodata.video.settings import EncodeSettings
 from egodata.video.source import displayed_frames
+from egodata.video.undistort import Undistorter
 
 DECODED_FRAMES, QUEUE_FRAMES = 4, 8
 
@@ -41,7 +42,7 @@ def encode_video(source: VideoSource, *, fps: Fraction, settings: EncodeSettings
     if rows.ndim != 1 or (rows.size and (rows[0] < 0 or bool((np.diff(rows) < 0).any()))):
         raise VideoError(f"video {where}: rows must be displayed-frame numbers from 0 that never go back.")
     with (
-        ahead(displayed_frames(source.path), depth=DECODED_FRAMES) as decoded,
+        ahead(displayed_frames(source.path, first=int(rows[0]) if rows.size else 0), depth=DECODED_FRAMES) as decoded,
         ahead(_picked(source, rows, decoded), depth=QUEUE_FRAMES) as frames,
     ):
         yield from _encode_chunks(frames, fps=fps, settings=settings, where=where)
@@ -85,13 +86,16 @@ def _from_arrays(frames: Iterable[NDArray[np.uint8]]) -> Iterator[av.VideoFrame]
 
 def _picked(source: VideoSource, rows: NDArray[np.int64], decoded: Iterator[av.VideoFrame]) -> Generator[av.VideoFrame, None, None]:
     """Yield one stored-form frame per row, the same one again where a row repeats."""
-    where, reformatter, row, count = source.path.name, VideoReformatter(), 0, 0
+    where, reformatter, row, count = source.path.name, VideoReformatter(), 0, int(rows[0]) if rows.size else 0
+    undistort = None if source.undistort is None else Undistorter(source.undistort, where=where)
     if not rows.size:
         return
-    for number, frame in enumerate(decoded):
+    for number, frame in enumerate(decoded, int(rows[0])):
         count = number + 1
         if rows[row] != number:
             continue
+        if undistort is not None:
+            frame = undistort(frame)
         stored = to_stored(frame, reformatter, size=source.size, where=where)
         while row < len(rows) and rows[row] == number:
             yield stored

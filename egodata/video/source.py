@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Generator, Iterator
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,6 +30,8 @@ def open_video(path: Path) -> tuple[Any, Any]:
     """
     name = path.name
     try:
+        if path.exists() and not path.is_file():  # a pipe or a device would block for ever
+            raise VideoError(f"video {name}: not a regular file. Deliver the file itself.")
         if path.stat().st_size == 0:
             raise VideoError(f"video {name}: 0 bytes. Get the file again.")
         container = av.open(str(path), mode="r")
@@ -41,7 +43,10 @@ def open_video(path: Path) -> tuple[Any, Any]:
         kinds = ", ".join(sorted({stream.type for stream in container.streams})) or "no stream"
         container.close()
         raise VideoError(f"video {name}: no video stream in it, only {kinds}.")
-    stream = container.streams.video[0]
+    stream = cast(Any, container.streams.video[0])
+    if stream.codec_context is None:
+        container.close()
+        raise VideoError(f"video {name}: its codec is not known; the file is damaged or newer than this build. Get the file again.")
     stream.codec_context.thread_count = 1
     stream.codec_context.thread_type = "NONE"
     return container, stream
@@ -109,12 +114,13 @@ class _Upright:
         return turned
 
 
-def displayed_frames(path: Path, *, turned: bool = True) -> Generator[av.VideoFrame, None, None]:
+def displayed_frames(path: Path, *, turned: bool = True, first: int = 0) -> Generator[av.VideoFrame, None, None]:
     """Yield the frames that a player shows, in display order, in the source's pixel format and size.
 
     Args:
         path: The file.
         turned: Turn them upright by the display matrix.
+        first: Displayed frame to start at; the ones before its keyframe are not decoded.
 
     Raises:
         VideoError: The file cannot be opened or decoded to its end.
@@ -123,12 +129,33 @@ def displayed_frames(path: Path, *, turned: bool = True) -> Generator[av.VideoFr
     with container:
         upright: _Upright | None = None
         try:
-            for frame in container.decode(stream):
+            for frame in _from(container, stream, first):
                 if upright is None:
                     upright = _Upright(rotation_deg(frame, where=path.name) if turned else 0)
                 yield upright(frame)
         except FFmpegError as error:
             raise VideoError(f"video {path.name}: decoding stopped ({error.strerror or error}). Get the file again.") from error
+
+
+def _from(container: Any, stream: Any, first: int) -> Iterator[av.VideoFrame]:
+    """Decode from displayed frame `first` on, over its keyframe where the container leads to it, else from the start."""
+    if first == 0:
+        yield from container.decode(stream)
+        return
+    pts = sorted(packet.pts for packet in container.demux(stream) if packet.size and not packet.is_discard and packet.pts is not None)
+    if first < len(pts):
+        container.seek(pts[first], stream=stream, backward=True)
+        frames = container.decode(stream)
+        frame = next(frames, None)
+        if frame is not None and frame.pts is not None and frame.pts <= pts[first]:
+            yield from (shown for shown in chain([frame], frames) if shown.pts is None or shown.pts >= pts[first])
+            return
+    container.seek(_earliest(stream), stream=stream, backward=True)
+    yield from islice(container.decode(stream), first, None)
+
+
+def _earliest(stream: Any) -> int:
+    return min(0, int(stream.start_time or 0))
 
 
 def rgb_array(frame: av.VideoFrame) -> NDArray[np.uint8]:

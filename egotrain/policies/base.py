@@ -5,7 +5,7 @@ B batch, N images of a camera, H height, W width, K proprio history steps, P pro
 S action steps, D action channels, E width of tokens, L tokens.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import Generator, Tensor, nn
@@ -23,6 +23,7 @@ class Observation:
         arm_valid_BKA: Arms measured at that step.
         prompts: One text per sample; empty where there is none.
         fps_B: Frames per second.
+        embodiments: Name of the body of each sample; empty where the policy has one body only.
     """
 
     images: Mapping[str, Tensor]
@@ -32,6 +33,7 @@ class Observation:
     arm_valid_BKA: Tensor
     prompts: Sequence[str]
     fps_B: Tensor
+    embodiments: Sequence[str] = ()
 
 
 class Policy(nn.Module):
@@ -54,3 +56,11 @@ class Policy(nn.Module):
     def predict(self, observation: Observation, *, noise_BSD: Tensor) -> Tensor:
         """Return normalised actions (B, S, D), a pure function of the observation and the noise."""
         raise NotImplementedError
+
+    def slow_parts(self) -> Iterable[tuple[nn.Module, float]]:
+        """Return parts with a share of the learning rate of their own, such as a pretrained encoder; none by default."""
+        return ()
+
+    def heavy_parts(self) -> Iterable[nn.Module]:
+        """Return the parts that are worth compiling: tensors in, tensors out, no text; none by default."""
+        return ()

@@ -1,6 +1,7 @@
 """Building blocks of transformers that policies share. Suffixes as in `base`."""
 
 import math
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -17,36 +18,58 @@ def sinusoids(values: Tensor, width: int) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], -1)
 
 
-class Mlp(nn.Module):
-    """Two linear layers with GELU."""
+class Mlp(nn.Sequential):
+    """Linear layers with GELU between them, of the widths given."""
 
-    def __init__(self, width: int, *, hidden: int, out: int | None = None, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.rise = nn.Linear(width, hidden)
-        self.fall = nn.Linear(hidden, out or width)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map (..., width) to (..., out)."""
-        return self.fall(self.dropout(F.gelu(self.rise(x))))
+    def __init__(self, *widths: int) -> None:
+        layers: list[nn.Module] = []
+        for before, after in pairwise(widths):
+            layers += [nn.GELU(), nn.Linear(before, after)] if layers else [nn.Linear(before, after)]
+        super().__init__(*layers)
 
 
 class Attention(nn.Module):
     """Multi-head attention from queries to a context, which may be the queries themselves."""
 
-    def __init__(self, width: int, *, heads: int, context_width: int | None = None) -> None:
+    def __init__(
+        self,
+        width: int,
+        *,
+        heads: int,
+        context_width: int | None = None,
+        inner: int | None = None,
+        learned_pair: bool = False,
+        qk_norm: bool = False,
+    ) -> None:
+        """Build one.
+
+        Args:
+            width: Of queries and result.
+            heads: Of attention.
+            context_width: Of what is attended to; None: as the queries.
+            inner: Width of all heads together; None: as the queries.
+            learned_pair: Whether one learned key and value joins every context.
+            qk_norm: Whether queries and keys are normalised per head (Henry et al. 2020).
+        """
         super().__init__()
+        inner = inner or width
         self.heads = heads
-        self.query = nn.Linear(width, width)
-        self.key_value = nn.Linear(context_width or width, 2 * width)
-        self.out = nn.Linear(width, width)
+        self.query = nn.Linear(width, inner)
+        self.key_value = nn.Linear(context_width or width, 2 * inner)
+        self.out = nn.Linear(inner, width)
+        self.pair = nn.Parameter(torch.randn(2, inner) * 0.02) if learned_pair else None
+        self.query_norm, self.key_norm = (nn.RMSNorm(inner // heads, eps=1e-6) if qk_norm else nn.Identity() for _ in range(2))
 
     def forward(self, x_BLE: Tensor, context_BME: Tensor, keep_BM: Tensor | None = None) -> Tensor:
         """Attend; `keep_BM` is False for context tokens to leave out, at least one per sample must stay."""
         query, (key, value) = self.query(x_BLE), self.key_value(context_BME).chunk(2, -1)
+        if self.pair is not None:
+            more = self.pair.to(key.dtype)[:, None, None].expand(-1, len(key), -1, -1)
+            key, value = torch.cat([key, more[0]], 1), torch.cat([value, more[1]], 1)
+            keep_BM = None if keep_BM is None else F.pad(keep_BM, (0, 1), value=True)
         query, key, value = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in (query, key, value))
         mask = None if keep_BM is None else keep_BM[:, None, None, :]
-        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        mixed = F.scaled_dot_product_attention(self.query_norm(query), self.key_norm(key), value, attn_mask=mask)
         return self.out(mixed.transpose(1, 2).flatten(-2))
 
 
@@ -66,12 +89,12 @@ class DropPath(nn.Module):
 
 
 class Block(nn.Module):
-    """Pre-norm transformer block: self-attention, then an MLP."""
+    """Pre-norm transformer block: self-attention with one learned key and value more, then an MLP."""
 
     def __init__(self, width: int, *, heads: int, mlp_ratio: int, drop_path: float = 0.0) -> None:
         super().__init__()
-        self.self_norm, self.self_attention = nn.LayerNorm(width), Attention(width, heads=heads)
-        self.mlp_norm, self.mlp = nn.LayerNorm(width), Mlp(width, hidden=mlp_ratio * width)
+        self.self_norm, self.self_attention = nn.LayerNorm(width), Attention(width, heads=heads, learned_pair=True)
+        self.mlp_norm, self.mlp = nn.LayerNorm(width), Mlp(width, mlp_ratio * width, width)
         self.drop_path = DropPath(drop_path)
 
     def forward(self, x_BLE: Tensor, keep_BL: Tensor | None = None) -> Tensor:
@@ -81,47 +104,9 @@ class Block(nn.Module):
         return x_BLE + self.drop_path(self.mlp(self.mlp_norm(x_BLE)))
 
 
-class ConditionedBlock(nn.Module):
-    """Self-attention, cross-attention to a context and an MLP, whose norms are scaled and shifted by a condition.
-
-    Peebles and Xie 2023, "Scalable diffusion models with transformers", without gates.
-    """
-
-    def __init__(self, width: int, *, heads: int, mlp_ratio: int, context_width: int) -> None:
-        super().__init__()
-        self.norms = nn.ModuleList(nn.LayerNorm(width, elementwise_affine=False) for _ in range(3))
-        self.modulation = nn.Linear(width, 6 * width)
-        nn.init.zeros_(self.modulation.weight)
-        nn.init.zeros_(self.modulation.bias)
-        self.self_attention = Attention(width, heads=heads)
-        self.cross_attention = Attention(width, heads=heads, context_width=context_width)
-        self.mlp = Mlp(width, hidden=mlp_ratio * width)
-
-    def forward(self, x_BLE: Tensor, context_BME: Tensor, condition_BE: Tensor) -> Tensor:
-        """Return tokens of the same shape."""
-        scales_shifts = self.modulation(F.silu(condition_BE))[:, None].chunk(6, -1)
-
-        def normed(k: int) -> Tensor:
-            return self.norms[k](x_BLE) * (1 + scales_shifts[2 * k]) + scales_shifts[2 * k + 1]
-
-        first = normed(0)
-        x_BLE = x_BLE + self.self_attention(first, first)
-        x_BLE = x_BLE + self.cross_attention(normed(1), context_BME)
-        return x_BLE + self.mlp(normed(2))
-
-
-class Latents(nn.Module):
-    """Learned queries that cross-attend to any number of tokens and give a fixed number (Jaegle et al. 2021, "Perceiver")."""
-
-    def __init__(self, count: int, *, width: int, heads: int) -> None:
-        super().__init__()
-        self.queries_LE = nn.Parameter(torch.randn(count, width) * 0.02)
-        self.norm = nn.LayerNorm(width)
-        self.attention = Attention(width, heads=heads)
-        self.mlp_norm, self.mlp = nn.LayerNorm(width), Mlp(width, hidden=2 * width)
-
-    def forward(self, tokens_BME: Tensor, keep_BM: Tensor | None = None) -> Tensor:
-        """Return (B, count, E); `keep_BM` leaves tokens out."""
-        queries = self.queries_LE.expand(len(tokens_BME), -1, -1)
-        out = queries + self.attention(queries, self.norm(tokens_BME), keep_BM)
-        return out + self.mlp(self.mlp_norm(out))
+def grid_positions(height: int, width: int, *, channels: int, device: torch.device) -> Tensor:
+    """Return fixed sines and cosines (height x width, channels) of where a cell of a grid is; channels a multiple of 4."""
+    x, y = (torch.linspace(0, 100, count, device=device) for count in (width, height))
+    across = sinusoids(x, channels // 2).expand(height, -1, -1)
+    down = sinusoids(y, channels // 2)[:, None].expand(-1, width, -1)
+    return torch.cat([across, down], -1).flatten(0, 1)

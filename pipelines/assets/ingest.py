@@ -5,15 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import dagster as dg
 
-from egodata.ingest import attach_recording, ingest
-from egodata.vendors import SetAside, VendorOptions
 from pipelines.assets.raw import RAW_EPISODE
-from pipelines.batches import Batch
-from pipelines.deliveries import by_delivery
-from pipelines.metadata import attach_metadata
+from pipelines.building import attach, build, open_batch
 from pipelines.partitions import RECORDINGS
-from pipelines.progress import log_progress
-from pipelines.resources import StoreResource
+from pipelines.resources import OWNER, VIDEO_POOL, StoreResource
 
 EPISODE_ZARR = dg.AssetKey("episode_zarr")
 EPISODE_ANNOTATIONS = dg.AssetKey("episode_annotations")
@@ -21,7 +16,9 @@ EPISODE_CALIBRATION = dg.AssetKey("episode_calibration")
 Body = Callable[[dg.AssetExecutionContext, StoreResource], Iterator[None]]
 
 
-def _recording_asset(key: dg.AssetKey, *, deps: Sequence[dg.AssetKey], description: str) -> Callable[[Body], dg.AssetsDefinition]:
+def _recording_asset(
+    key: dg.AssetKey, *, deps: Sequence[dg.AssetKey], description: str, pool: str | None = None
+) -> Callable[[Body], dg.AssetsDefinition]:
     """Declare an asset that treats many recordings in one run and reports each partition itself."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)  # backfills in a single run are marked beta
@@ -33,6 +30,8 @@ def _recording_asset(key: dg.AssetKey, *, deps: Sequence[dg.AssetKey], descripti
             output_required=False,
             group_name="ingest",
             kinds={"zarr"},
+            owners=[OWNER],
+            pool=pool,
             code_version="1",
             description=description,
         )
@@ -41,35 +40,13 @@ def _recording_asset(key: dg.AssetKey, *, deps: Sequence[dg.AssetKey], descripti
 @_recording_asset(
     EPISODE_ZARR,
     deps=[RAW_EPISODE],
+    pool=VIDEO_POOL,
     description="Train-ready zarr episodes with chunk-keyframed H.264, published in versions. What cannot be built is set aside.",
 )
 def episode_zarr(context: dg.AssetExecutionContext, store: StoreResource) -> Iterator[None]:
     """Ingest the recordings of the run; exactly those that are set aside fail."""
-    paths = store.paths()
-    batch = Batch(context, paths, [RAW_EPISODE])
-    for delivery, recordings in by_delivery(paths, context.partition_keys).items():
-        options = delivery.options(paths, only=tuple(recordings), workers=store.workers)
-        ingest(delivery.folder, options=options, progress=log_progress(context.log.info), on_outcome=batch.outcome)
-    batch.finish()
+    build(open_batch(context, store.paths(), upstream=[RAW_EPISODE]), store)
     yield from ()
-
-
-def _attach(context: dg.AssetExecutionContext, store: StoreResource, part: str) -> None:
-    paths = store.paths()
-    batch = Batch(context, paths, [RAW_EPISODE, EPISODE_ZARR])
-    report_progress, total, done = log_progress(context.log.info), len(context.partition_keys), 0
-    for delivery, recordings in by_delivery(paths, context.partition_keys).items():
-        refs = {ref.id: ref for ref in delivery.discover().recordings}
-        for recording in recordings:
-            ref = refs[recording]
-            try:
-                report = attach_recording(paths, ref, part=part, options=VendorOptions(ref.dataset, ref.delivery))
-                batch.done(recording, contents=report.contents, metadata=attach_metadata(paths, report))
-            except SetAside as reason:
-                batch.failed[recording] = reason.findings
-            done += 1
-            report_progress(part, done, total)
-    batch.finish()
 
 
 @_recording_asset(
@@ -79,7 +56,7 @@ def _attach(context: dg.AssetExecutionContext, store: StoreResource, part: str) 
 )
 def episode_annotations(context: dg.AssetExecutionContext, store: StoreResource) -> Iterator[None]:
     """Attach the delivered annotations of the recordings of the run."""
-    _attach(context, store, "annotations")
+    attach(open_batch(context, store.paths(), upstream=[RAW_EPISODE, EPISODE_ZARR]), "annotations")
     yield from ()
 
 
@@ -90,5 +67,5 @@ def episode_annotations(context: dg.AssetExecutionContext, store: StoreResource)
 )
 def episode_calibration(context: dg.AssetExecutionContext, store: StoreResource) -> Iterator[None]:
     """Attach the delivered calibration of the recordings of the run."""
-    _attach(context, store, "calibration")
+    attach(open_batch(context, store.paths(), upstream=[RAW_EPISODE, EPISODE_ZARR]), "calibration")
     yield from ()

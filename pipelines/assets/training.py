@@ -1,7 +1,10 @@
 """Training runs: launched as a subprocess, reported with what they were made from."""
 
+import hashlib
 import json
+import logging
 import sys
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +12,18 @@ import dagster as dg
 from pydantic import Field
 
 from egodata.catalog import load_dataset
-from egodata.schema.layout import StorePaths
+from egodata.schema.layout import StorePaths, write_atomic
 from pipelines.assets.datasets import DATASET, LOADER_PARITY, NORM_STATS
+from pipelines.events import event_tags
 from pipelines.gates import require_loader_parity
+from pipelines.instance import environment
 from pipelines.metadata import run_metadata
-from pipelines.resources import StoreResource
-from pipelines.server import environment
+from pipelines.provenance import provenance_of
+from pipelines.resources import OWNER, StoreResource
 
+log = logging.getLogger(__name__)
+
+RESULT_TAG = "egodata/result"
 TRAINING_RUN = dg.AssetKey("training_run")
 
 
@@ -63,6 +71,7 @@ def run_result(paths: StorePaths, run: str) -> dict[str, Any] | None:
     deps=[DATASET, NORM_STATS, LOADER_PARITY],
     group_name="training",
     kinds={"pytorch"},
+    owners=[OWNER],
     code_version="1",
     description="A policy trained on a frozen dataset by `egotrain fit`, in its own process. Starts only if loader parity passed.",
 )
@@ -72,10 +81,51 @@ def training_run(
     """Train, then report dataset, metrics and checkpoint."""
     paths = store.paths()
     manifest = load_dataset(paths, config.dataset)
-    require_loader_parity(paths, manifest, recipe=config.recipe)
-    extras = {"dataset_digest": manifest.digest}
+    answered = require_loader_parity(paths, manifest, recipe=config.recipe)
+    extras = {"dataset_digest": manifest.digest, **answered}
     reported = pipes.run(context=context, command=config.command(paths), env=environment(paths), extras=extras).get_materialize_result()
     result = run_result(paths, config.run)
     if result is None:
         raise dg.Failure(f"run {config.run}: ended without a result. See {paths.runs / config.run}.")
-    return dg.MaterializeResult(metadata={**(reported.metadata or {}), **run_metadata(paths.runs / config.run, result)})
+    keep_note(paths, config.run, note={"run_id": context.run.run_id, **provenance_of(context, []), **answered})
+    metadata = {**(reported.metadata or {}), **run_metadata(paths.runs / config.run, result)}
+    return dg.MaterializeResult(metadata=metadata, tags={RESULT_TAG: result_tag(paths, config.run)})
+
+
+def keep_note(paths: StorePaths, run: str, *, note: Mapping[str, Any]) -> None:
+    """Leave in the run's folder which Dagster run made it, and what was waived for it."""
+    write_atomic(paths.runs / run / "dagster.json", json.dumps(dict(note), indent=1, sort_keys=True).encode() + b"\n")
+
+
+def result_tag(paths: StorePaths, run: str) -> str:
+    """Return what tells one result of a run from another: the digest of its file."""
+    return hashlib.sha256((paths.runs / run / "result.json").read_bytes()).hexdigest()[:32]
+
+
+def reported_runs(instance: dg.DagsterInstance) -> set[str]:
+    """Return the tags of all results that Dagster knows."""
+    known, cursor = set(), None
+    while True:
+        page = instance.fetch_materializations(TRAINING_RUN, limit=500, cursor=cursor)
+        known |= {tag for record in page.records if (tag := event_tags(record).get(RESULT_TAG))}
+        if not page.has_more:
+            return known
+        cursor = page.cursor
+
+
+def unreported_runs(paths: StorePaths, known: Container[str]) -> list[dg.AssetMaterialization]:
+    """Return an event for every finished run of the store that Dagster does not know, as if it had started it.
+
+    A folder whose result cannot be read is logged and left for the next look.
+    """
+    events = []
+    for path in sorted(paths.runs.glob("*/result.json")):
+        run = path.parent.name
+        try:
+            tag, result = result_tag(paths, run), json.loads(path.read_text())
+            if tag not in known:
+                metadata = {**run_metadata(path.parent, result), "started": "outside Dagster"}
+                events.append(dg.AssetMaterialization(TRAINING_RUN, metadata=metadata, tags={RESULT_TAG: tag}))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            log.warning("run %s: not reported: %r", run, error)
+    return events

@@ -5,7 +5,6 @@ Set EGO_SCREENSHOTS to a folder to keep the pictures; EGO_SCREENSHOT_STORE to lo
 """
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import pytest
 
 from egodata.schema.layout import open_root
 from pipelines.instance import open_instance
+from tests.e2e.pages import keep, see
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 PORT = 38611
@@ -54,40 +54,6 @@ def address(store: Path) -> Iterator[str]:
     finally:
         server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=60) == 0
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
-    webdriver = pytest.importorskip("selenium.webdriver", reason="the `browser` extra is not installed")
-    if not (shutil.which("chromium") and shutil.which("chromedriver")):
-        pytest.skip("no chromium and chromedriver on PATH")
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(shutil.which("chromium"))
-    profile = tmp_path_factory.mktemp("profile")
-    quiet = ("headless=new", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking", "disable-sync")
-    for flag in (*quiet, "disable-component-update", "window-size=1600,1000", f"user-data-dir={profile}"):
-        options.add_argument(f"--{flag}")
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
-
-
-def see(browser, *texts: str) -> str:
-    """Wait until the page shows all texts; return what it shows."""
-    deadline = time.monotonic() + WAIT_S
-    while True:
-        shown = browser.execute_script("return document.body.innerText")
-        if all(text in shown for text in texts):
-            return str(shown)
-        assert time.monotonic() < deadline, f"{texts} not all on the page:\n{shown[:3000]}"
-        time.sleep(0.5)
-
-
-def keep(browser, name: str) -> None:
-    folder = os.environ.get("EGO_SCREENSHOTS")
-    if folder:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        browser.save_screenshot(str(Path(folder) / f"{name}.png"))
 
 
 def test_the_graph_shows_every_asset(browser, address: str) -> None:

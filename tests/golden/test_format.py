@@ -145,6 +145,8 @@ def _check_reader(reader, golden, attributes, arrays, made):
         key: golden["media"][key] for key in keys
     }
     assert reader.annotation_keys == ("annotations", "annotations_subtask", "annotations_task")
+    assert reader.structure_keys == ("fold_segments",)
+    assert reader.spans("fold_segments") == (Span("", 0, 4), Span("second fold", 4, 7))
     assert reader.spans("annotations") == ()
     assert reader.spans("annotations_other") is None
     assert reader.spans("annotations_subtask")[1] == Span("grasp “it” – مكعب 🧊", 2, 6)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from egodata.annotations import encode_span
 from egodata.calibration import calibration_attributes
-from egodata.episode import EpisodeReader, read_all_numeric, semantic_attributes
+from egodata.episode import EpisodeReader, read_all_numeric, read_spans, semantic_attributes
 from egodata.errors import CorruptEpisodeError
 from egodata.formats.lance.columns import feature_column, key_of, null_column, to_column
 from egodata.formats.lance.recode import again
@@ -113,8 +113,7 @@ def annotation_rows(reader: EpisodeReader) -> pa.RecordBatch:
         CorruptEpisodeError: The spans are not what the episode's annotations digest says.
     """
     rows, parts = [], {}
-    for key in reader.annotation_keys:
-        spans = reader.spans(key) or ()
+    for key, spans in read_spans(reader).items():
         parts[key] = elements_digest(key, [encode_span(span) for span in spans], count=len(spans))
         rows += [(reader.meta.episode_id, key, index, span.text, span.start, span.end) for index, span in enumerate(spans)]
     found = combined_digest(parts)
@@ -152,7 +151,7 @@ def episode_row(reader: EpisodeReader, *, episode_index: int) -> pa.RecordBatch:
         meta.reference_camera,
         meta.hand_frame_convention,
         list(meta.cameras),
-        list(reader.annotation_keys),
+        sorted({*reader.annotation_keys, *reader.structure_keys}),
         None if calibration is None else canonical_json(calibration).decode(),
         digests.media,
         digests.annotations,

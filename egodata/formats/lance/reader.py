@@ -18,6 +18,7 @@ from egodata.formats.lance.tables import ANNOTATIONS, FRAMES, REBUILD
 from egodata.names import nearest
 from egodata.schema.digests import EpisodeDigests
 from egodata.schema.features import camera_key
+from egodata.schema.ids import ANNOTATION_PREFIX
 from egodata.video import FrameReader
 
 if TYPE_CHECKING:
@@ -69,15 +70,20 @@ class LanceEpisode:
 
     @property
     def annotation_keys(self) -> tuple[str, ...]:
-        """Keys that are present, empty ones included, sorted."""
-        return tuple(self._row["annotation_keys"])
+        """Keys of texts that are present, empty ones included, sorted."""
+        return tuple(key for key in self._row["annotation_keys"] if key.startswith(ANNOTATION_PREFIX))
+
+    @property
+    def structure_keys(self) -> tuple[str, ...]:
+        """Keys of structural spans that are present, empty ones included, sorted."""
+        return tuple(key for key in self._row["annotation_keys"] if not key.startswith(ANNOTATION_PREFIX))
 
     @cached_property
     def _spans(self) -> dict[str, tuple[Span, ...]]:
         start, end = self._store.positions(ANNOTATIONS, self._id)
         columns = ["key", "span_index", "text", "start", "end"]
         found = self._store.scan(ANNOTATIONS, columns, start=start, rows=end - start).to_pylist()
-        spans: dict[str, list[Span]] = {key: [] for key in self.annotation_keys}
+        spans: dict[str, list[Span]] = {key: [] for key in self._row["annotation_keys"]}
         for row in sorted(found, key=lambda row: row["span_index"]):
             if row["key"] not in spans or row["span_index"] != len(spans[row["key"]]):
                 raise CorruptEpisodeError(f"{self._where}: span {row['span_index']} of {row['key']} has no place. {REBUILD}")
@@ -85,7 +91,7 @@ class LanceEpisode:
         return {key: tuple(values) for key, values in spans.items()}
 
     def spans(self, key: str) -> tuple[Span, ...] | None:
-        """Return the spans of a key in stored order; None if the key is absent."""
+        """Return the spans of a key, of texts or structural, in stored order; None if the key is absent."""
         self._check_open()
         return self._spans.get(key)
 

@@ -13,7 +13,7 @@ from zarr.errors import UnstableSpecificationWarning
 
 from egodata.annotations import encode_span
 from egodata.calibration import calibration_attributes
-from egodata.episode import EpisodeReader
+from egodata.episode import EpisodeReader, read_spans
 from egodata.errors import InputError
 from egodata.schema.features import IMAGES, NUMERIC_CHUNK_ROWS, camera_key, valid_key
 
@@ -52,8 +52,8 @@ def export_zarr31(reader: EpisodeReader, out: Path) -> list[str]:
         features[key] = {"dtype": spec.dtype, "shape": list(spec.shape), "names": list(spec.names) or None}
     for camera in meta.cameras:
         features[camera_key(camera)] = _write_video(group, reader, camera)
-    for key in reader.annotation_keys:
-        _write_bytes(group, key, [encode_span(span) for span in reader.spans(key) or ()])
+    for key, spans in read_spans(reader).items():
+        _write_bytes(group, key, [encode_span(span) for span in spans])
     group.attrs.put(_attributes(reader, features))
     return sorted(masks & set(meta.numeric_keys))
 

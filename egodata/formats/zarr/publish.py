@@ -3,7 +3,7 @@
 import errno
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from egodata.errors import CorruptEpisodeError, EpisodeNotFoundError, InputError
 from egodata.formats.zarr import versions as on_disk
 from egodata.formats.zarr.write import create_group, write_annotations, write_attributes, write_elements, write_numeric
 from egodata.schema.digests import EpisodeDigests, calibration_digest, combined_digest, meta_digest
-from egodata.schema.features import FeatureSpec, camera_key, is_camera
+from egodata.schema.features import IMAGES, FeatureSpec, camera_key, is_camera
 from egodata.schema.ids import ANNOTATION_PREFIX, check_feature_key
 from egodata.schema.layout import StorePaths
 from egodata.video import EncodeSettings, encode_frames, encode_video
@@ -88,7 +88,7 @@ def _finish_group(group: Group, meta: EpisodeMeta, draft: EpisodeDraft, *, media
     attributes = semantic_attributes(meta, draft.calibration)
     digests = EpisodeDigests(
         media=media,
-        annotations=write_annotations(group, draft.annotations),
+        annotations=write_annotations(group, {**draft.annotations, **draft.structure}),
         calibration=calibration_digest(attributes),
         meta=meta_digest(attributes),
     )
@@ -109,7 +109,7 @@ def check_draft(draft: EpisodeDraft) -> None:
         SchemaError: The first five problems and their count.
     """
     meta, total = draft.meta, draft.meta.total_frames
-    problems = [] if total >= 1 else [f"total_frames is {total}, expected at least 1"]
+    problems = [] if type(total) is int and total >= 1 else [f"total_frames is {total!r}, expected a whole number of at least 1"]
     listed = {key for key, spec in meta.features.items() if not is_camera(key, spec)}
     if listed != set(draft.arrays):
         problems.append(f"features and arrays differ in {', '.join(sorted(listed ^ set(draft.arrays))[:5])}")
@@ -117,13 +117,14 @@ def check_draft(draft: EpisodeDraft) -> None:
         check_feature_key(key)
         if key in listed:
             problems += _array_problems(key, array, meta.features[key], total)
-    if meta.reference_camera not in draft.videos:
+    if meta.reference_camera not in (draft.videos or ("",)):  # an episode of poses alone names none
         problems.append(f"reference camera {meta.reference_camera} is not among the cameras {', '.join(sorted(draft.videos)) or '(none)'}")
     for camera, source in sorted(draft.videos.items()):
         check_feature_key(camera_key(camera))
         if source.frames != total:
             problems.append(f"camera {camera}: {source.frames} rows, expected {total}")
     problems += annotation_problems(draft.annotations, total)
+    problems += structure_problems(draft.structure, total, taken={*draft.arrays, *map(camera_key, draft.videos)})
     if problems:
         more = f" (and {len(problems) - 5} more)" if len(problems) > 5 else ""
         raise SchemaError(f"episode {meta.episode_id}: {'; '.join(problems[:5])}{more}")
@@ -145,6 +146,17 @@ def annotation_problems(annotations: Annotations, total: int) -> list[str]:
         check_feature_key(key)
         if not key.startswith(ANNOTATION_PREFIX):
             problems.append(f"annotation key {key}: expected it to start with {ANNOTATION_PREFIX}")
+        problems += [f"{key}: span [{span.start}, {span.end}) ends after frame {total}" for span in spans if span.end > total]
+    return problems
+
+
+def structure_problems(structure: Annotations, total: int, *, taken: Collection[str]) -> list[str]:
+    """Return what is wrong with structural spans of an episode of `total` frames whose features are `taken`."""
+    problems = []
+    for key, spans in sorted(structure.items()):
+        check_feature_key(key)
+        if key.startswith((ANNOTATION_PREFIX, IMAGES)) or key in taken:
+            problems.append(f"structural key {key}: expected a name that is no annotation, image or feature")
         problems += [f"{key}: span [{span.start}, {span.end}) ends after frame {total}" for span in spans if span.end > total]
     return problems
 

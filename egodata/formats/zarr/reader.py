@@ -112,17 +112,26 @@ class ZarrEpisode:
 
     @property
     def annotation_keys(self) -> tuple[str, ...]:
-        """Keys that are present, empty ones included, sorted."""
+        """Keys of texts that are present, empty ones included, sorted."""
+        return tuple(name for name in self._span_keys() if name.startswith(ANNOTATION_PREFIX))
+
+    @property
+    def structure_keys(self) -> tuple[str, ...]:
+        """Keys of structural spans that are present, empty ones included, sorted: arrays that are neither features nor texts."""
+        return tuple(name for name in self._span_keys() if not name.startswith(ANNOTATION_PREFIX))
+
+    def _span_keys(self) -> list[str]:
         self._check()
         try:
-            names = os.listdir(self._group)
+            with os.scandir(self._group) as entries:
+                names = {entry.name for entry in entries if entry.is_dir()}  # a stray file is for `verify` to find
         except FileNotFoundError as error:
             raise CorruptEpisodeError(f"episode {self._id}: version {self._group.parent.name} is gone. Open it again.") from error
-        return tuple(sorted(name for name in names if name.startswith(ANNOTATION_PREFIX)))
+        return sorted(names - set(self.meta.features))
 
     def spans(self, key: str) -> tuple[Span, ...] | None:
-        """Return the spans of a key in stored order; None if the key is absent."""
-        if key not in self.annotation_keys:
+        """Return the spans of a key, of texts or structural, in stored order; None if the key is absent."""
+        if key not in self._span_keys():
             return None
         where = self._where(key)
         count = self._layout(key).shape[0]

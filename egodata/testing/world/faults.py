@@ -78,22 +78,25 @@ FAULTS: dict[str, Fault] = {
 }
 
 
-def parse_faults(text: str | None, *, episodes: int) -> dict[int, str]:
+def parse_faults(text: str | None, *, episodes: int, vendor: str = "mecka") -> dict[int, str]:
     """Read ``NAME[:k]`` or several with commas.
 
     Args:
         text: None or empty for no fault.
         episodes: Number of episodes; k counts from 0.
+        vendor: In whose files; faults are made in Mecka's.
 
     Returns:
         Fault name by episode index.
 
     Raises:
-        InputError: Unknown name (the nearest are listed), or an index that is not there or is named twice.
+        InputError: Unknown name (the nearest are listed), or an index that is not there or is named twice, or another vendor.
     """
     found: dict[int, str] = {}
     for item in filter(None, (part.strip() for part in (text or "").split(","))):
         name, _, place = item.partition(":")
+        if vendor != "mecka":
+            raise InputError(f"fault {name!r}: faults are made in mecka deliveries, not in those of {vendor}")
         if name not in FAULTS:
             raise InputError(f"fault {name!r} is unknown: {nearest(name, FAULTS)}")
         if place and not place.isdecimal():

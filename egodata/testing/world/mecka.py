@@ -1,8 +1,6 @@
 """Write a simulated episode as a Mecka recording: `<id>/` with JSON, video, hands, egomotion, frames, annotations, intrinsics."""
 
 import json
-import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,6 @@ import numpy as np
 from egodata.annotations import frame_at
 from egodata.geometry.pose import invert, transform_points
 from egodata.geometry.rotation import quat_from_matrix
-from egodata.testing.world.camera import VENDOR_DISTORTION
 from egodata.testing.world.habits import hex_id
 from egodata.testing.world.plan import Step
 from egodata.testing.world.render import render_frames
@@ -37,19 +34,20 @@ def recording_files(episode: SimulatedEpisode) -> dict[str, str]:
     return {part: name for part, name in names.items() if part != "annotations" or episode.annotated}
 
 
-def write_recording(delivery: Path, episode: SimulatedEpisode, *, fps: int) -> Path:
-    """Write one recording's folder, at once: it is built beside its place and then renamed.
+def place(delivery: Path, episode: SimulatedEpisode) -> Path:
+    """Return the folder of a recording."""
+    return delivery / episode.id
+
+
+def write_recording(delivery: Path, episode: SimulatedEpisode, *, fps: int) -> None:
+    """Write one recording's folder.
 
     Args:
-        delivery: Folder of the delivery; an older folder of this recording is replaced.
+        delivery: Where; it holds no such folder yet.
         episode: The ground truth.
         fps: Frame rate of the video.
-
-    Returns:
-        The recording's folder.
     """
-    building = delivery / f".{episode.id}.building"
-    shutil.rmtree(building, ignore_errors=True)
+    building = place(delivery, episode)
     building.mkdir(parents=True)
     names = recording_files(episode)
     write_mp4(building / names["video"], render_frames(episode), fps=fps)
@@ -60,10 +58,6 @@ def write_recording(delivery: Path, episode: SimulatedEpisode, *, fps: int) -> P
     if "annotations" in names:
         (building / names["annotations"]).write_text(annotations_csv(episode))
     (building / f"{episode.id}.json").write_text(json.dumps(episode_json(episode, names), indent=1) + "\n")
-    place = delivery / episode.id
-    shutil.rmtree(place, ignore_errors=True)
-    os.replace(building, place)
-    return place
 
 
 def episode_json(episode: SimulatedEpisode, names: Mapping[str, str]) -> dict[str, Any]:
@@ -137,6 +131,6 @@ def annotations_csv(episode: SimulatedEpisode) -> str:
 def intrinsics_json(episode: SimulatedEpisode) -> dict[str, float]:
     """Return the calibration at the video's own size."""
     k, (width, height) = episode.k, episode.size
-    k1, k2, p1, p2 = VENDOR_DISTORTION
+    k1, k2, p1, p2 = episode.distortion
     focal = {"fl_x": round(k[0, 0], 6), "fl_y": round(k[1, 1], 6), "cx": round(k[0, 2], 6), "cy": round(k[1, 2], 6)}
     return {"w": width, "h": height, **focal, "k1": k1, "k2": k2, "p1": p1, "p2": p2}

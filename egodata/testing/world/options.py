@@ -22,6 +22,7 @@ class WorldOptions:
         size: (width, height) of the video in pixels, both even.
         fps: Frames per second of camera, hands and egomotion.
         fault: ``NAME[:k]`` for one broken episode (k counts from 0 in the order of making; default 0), or several with commas.
+        vendor: In whose files it is delivered.
     """
 
     operators: int = 6
@@ -30,6 +31,7 @@ class WorldOptions:
     size: tuple[int, int] = (640, 360)
     fps: int = 30
     fault: str | None = None
+    vendor: str = "mecka"
 
     def __post_init__(self) -> None:
         width, height = self.size

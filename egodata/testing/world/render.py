@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from egodata.geometry.camera import project
 from egodata.geometry.pose import compose, invert, transform_points
 from egodata.geometry.rotation import Array, matrix_from_zyx
-from egodata.testing.world.camera import VENDOR_DISTORTION
 from egodata.testing.world.draw import Shape, box_shapes, hand_shapes, paint, shade_shadows, sleeve_shapes
 from egodata.testing.world.layout import COLOURS, CUBE_M
 from egodata.testing.world.simulate import SimulatedEpisode
@@ -72,13 +71,13 @@ def make_scene(episode: SimulatedEpisode) -> Scene:
         inside = transform_points(head_T_world, points_m)
         depths = inside[..., 2]
         slant = np.hypot(inside[..., 0], inside[..., 1]) / np.where(depths > 0, depths, np.nan)
-        return Seen(project(inside, episode.k, VENDOR_DISTORTION), depths, slant)
+        return Seen(project(inside, episode.k, episode.distortion), depths, slant)
 
     return Scene(
         episode=episode,
         world_T_head=world_T_head,
         top=paint_table(episode.session, episode.layout, width_px=episode.size[0]),
-        rays=pixel_rays(episode.size),
+        rays=pixel_rays(episode.size, episode.distortion),
         hands=see(episode.keypoints_m),
         sleeves=see(wrists + _SLEEVE * (_ELBOW_M[:, None] - wrists)),
         cubes=see(boxes),

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from egodata.geometry.pose import compose, transform_points
 from egodata.geometry.rotation import Array
 from egodata.schema.features import SIDES
-from egodata.testing.world.camera import HeadMotion, intrinsics, move_head
+from egodata.testing.world.camera import VENDOR_DISTORTION, HeadMotion, intrinsics, move_head
 from egodata.testing.world.habits import EPISODES_PER_SESSION, Operator, Session, generator, hex_id, make_operator, make_session
 from egodata.testing.world.hands import hand_keypoints, hand_rotation_from_angles, pinch_point
 from egodata.testing.world.layout import Layout, make_layout
@@ -43,6 +43,7 @@ class SimulatedEpisode:
         steps: Subtasks.
         task: The instruction.
         annotated: Whether annotations are delivered.
+        distortion: k1 k2 p1 p2 of the lens; zeros for a vendor that delivers rectified frames.
     """
 
     id: str
@@ -64,6 +65,7 @@ class SimulatedEpisode:
     steps: tuple[Step, ...]
     task: str
     annotated: bool
+    distortion: tuple[float, float, float, float] = VENDOR_DISTORTION
 
     @property
     def frames(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egodata.geometry.rotation import Array
-from egodata.testing.world.camera import VENDOR_DISTORTION, intrinsics
+from egodata.testing.world.camera import intrinsics
 from egodata.testing.world.habits import Session
 from egodata.testing.world.layout import COLOURS, ZONE_M, Layout
 
@@ -88,11 +88,11 @@ def _paint_zone(picture: Image, centre_m: Array, colour: tuple[int, int, int], *
 
 
 @lru_cache(maxsize=2)
-def pixel_rays(size: tuple[int, int]) -> NDArray[np.float32]:
+def pixel_rays(size: tuple[int, int], distortion: tuple[float, ...]) -> NDArray[np.float32]:
     """Return the ray (x, y, 1) through every pixel (H, W, 3), OpenCV axes, lens distortion undone; read-only and kept."""
     grid = np.stack(np.meshgrid(np.arange(size[0]), np.arange(size[1])), -1).reshape(-1, 1, 2).astype(np.float64)
     criteria = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 40, 1e-10)
-    plane = cv2.undistortPoints(grid, intrinsics(size), np.array(VENDOR_DISTORTION), None, None, None, criteria)
+    plane = cv2.undistortPoints(grid, intrinsics(size), np.array(distortion), None, None, None, criteria)
     rays = np.concatenate([plane[:, 0], np.ones((len(plane), 1))], axis=1)
     field = rays.reshape(size[1], size[0], 3).astype(np.float32)
     field.setflags(write=False)

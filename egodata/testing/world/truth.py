@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egodata.geometry.pose import pose_from_matrix
-from egodata.testing.world.camera import VENDOR_DISTORTION
 from egodata.testing.world.mecka import annotated_spans
 from egodata.testing.world.simulate import SimulatedEpisode
 
@@ -44,7 +43,7 @@ def truth_arrays(episode: SimulatedEpisode) -> dict[str, NDArray[Any]]:
         "zones": np.stack([zone.centre_m for zone in episode.layout.zones]),
         "stamps_ns": episode.stamps_ns,
         "k": episode.k,
-        "distortion": np.array(VENDOR_DISTORTION),
+        "distortion": np.array(episode.distortion),
         "text": np.array(json.dumps(words, sort_keys=True)),
     }
 

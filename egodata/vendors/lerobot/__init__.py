@@ -1,4 +1,4 @@
-"""LeRobot v2.1: one parquet and one mp4 per episode and camera. docs/vendors/lerobot.md has the rules."""
+"""LeRobot v2.1 (files per episode) and v3.0 (episodes share files). docs/vendors/lerobot.md has the rules."""
 
 from egodata.vendors.lerobot.vendor import VENDOR
 

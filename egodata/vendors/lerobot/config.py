@@ -8,6 +8,24 @@ from egodata.vendors.base import VendorOptions
 
 @strict_config
 @dataclass(frozen=True, slots=True)
+class HumanColumns:
+    """Columns of a human data set: head pose (x y z qw qx qy qz, metres, OpenCV axes) and keypoints (21 x y z, MANO order), in the world.
+
+    Attributes:
+        head: Column of 7 numbers.
+        left: Column of 63 numbers, NaN, zero or 1e9 where missing.
+        right: The same.
+        embodiment: Of every episode.
+    """
+
+    head: str
+    left: str
+    right: str
+    embodiment: str = "human_bimanual"
+
+
+@strict_config
+@dataclass(frozen=True, slots=True)
 class LeRobotConfig:
     """How a LeRobot delivery is read.
 
@@ -17,6 +35,8 @@ class LeRobotConfig:
         reference_camera: Camera whose frames are the episode's frames; the first by name where it is missing.
         features: Parquet column to feature key; only these are kept.
         trim_tail_frames: How many more rows than frames, or frames than rows, may be cut from the end.
+        human: Columns of a human data set, taken instead of `features`; null for robots.
+        missing_hand_share: Share of frames without a hand from which it is a warning; less is information.
         match_tolerance: Largest distance of a row's time from its frame's, as a share of the frame interval.
     """
 
@@ -26,6 +46,8 @@ class LeRobotConfig:
     features: dict[str, str] = field(default_factory=lambda: {"observation.state": "obs_joints", "action": "cmd_joints"})
     trim_tail_frames: int = 3
     match_tolerance: float = 0.5
+    human: HumanColumns | None = None
+    missing_hand_share: float = 0.5
 
 
 def load(options: VendorOptions) -> LeRobotConfig:

@@ -1,8 +1,7 @@
 """Read one LeRobot episode: joints from parquet, rows matched to video frames by pts."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,20 +13,14 @@ from egodata.episode import Clip, EpisodeDraft, EpisodeMeta, VideoSource
 from egodata.findings import Severity
 from egodata.schema.features import TIMESTAMPS, FeatureSpec, camera_key, mask_spec, timestamps_spec, valid_key
 from egodata.vendors.base import Drafts, Notes, RecordingRef
-from egodata.vendors.frames import cast_float32, frame_times_ns, nearest_rows, standard_rate, stored_size
+from egodata.vendors.frames import frame_times_ns, standard_rate, stored_size
+from egodata.vendors.human import CONVENTION, canonical_embodiment
+from egodata.vendors.lerobot.cameras import Matched, check_match, match, scan_cameras
+from egodata.vendors.lerobot.columns import human_arrays, joint_arrays
 from egodata.vendors.lerobot.config import LeRobotConfig
-from egodata.video import VideoScan, scan_video
+from egodata.video import VideoScan
 
 TIMESTAMP_TOLERANCE_S = 1e-3
-
-
-@dataclass(frozen=True, slots=True)
-class _Camera:
-    name: str
-    path: Path
-    scan: VideoScan
-    rows: NDArray[np.int64]
-    distance_ns: NDArray[np.int64]
 
 
 def read_recording(ref: RecordingRef, config: LeRobotConfig) -> Drafts:
@@ -40,22 +33,31 @@ def read_recording(ref: RecordingRef, config: LeRobotConfig) -> Drafts:
     notes = Notes(ref.id)
     table = _read_table(ref, notes)
     rows = _check_rows(table, ref, notes)
-    scans = _scan_cameras(ref, config, notes)
+    scans = scan_cameras(ref, config, notes=notes)
     reference = config.reference_camera if config.reference_camera in scans else sorted(scans)[0]
-    fps = _rate(ref, scans[reference][1], notes)
-    total = _trim(rows, scans[reference][1], config, notes)
+    fps = _rate(ref, scans[reference].scan, notes)
+    total = _trim(rows, scans[reference].scan, config, notes)
     stamps = frame_times_ns(np.arange(total), fps)
-    cameras = [_match(name, path, scan, stamps) for name, (path, scan) in sorted(scans.items())]
-    _check_match(next(camera for camera in cameras if camera.name == reference), fps, config, notes)
-    arrays, features = _joints(table, ref, config, notes, total=total)
+    cameras = {name: match(footage, stamps) for name, footage in sorted(scans.items())}
+    check_match(cameras[reference], fps, config=config, notes=notes)
+    if config.human is None:
+        arrays, features = joint_arrays(table, ref, config=config, total=total, notes=notes)
+    else:
+        arrays, features = human_arrays(table, config.human, stamps_ns=stamps, share=config.missing_hand_share, notes=notes)
     arrays[TIMESTAMPS], features[TIMESTAMPS] = stamps, timestamps_spec()
-    for camera in cameras:
-        if camera.name != reference:
+    for name, camera in cameras.items():
+        if name != reference:
             _aligned_camera(camera, fps, arrays, features)
     meta = _meta(ref, table, notes, total=total, fps=fps, reference=reference, features=features)
+    if config.human is not None:
+        meta = replace(meta, embodiment=canonical_embodiment(config.human.embodiment, notes), hand_frame_convention=CONVENTION)
     videos = {
-        camera.name: VideoSource(camera.path, camera.rows, stored_size(camera.scan.width, camera.scan.height, limit=config.stored_size_px))
-        for camera in cameras
+        name: VideoSource(
+            camera.footage.path,
+            camera.rows,
+            stored_size(camera.footage.scan.width, camera.footage.scan.height, limit=config.stored_size_px),
+        )
+        for name, camera in cameras.items()
     }
     return Drafts((EpisodeDraft(meta, arrays, videos, {}, None, tuple(notes.found)),))
 
@@ -64,9 +66,10 @@ def _read_table(ref: RecordingRef, notes: Notes) -> pa.Table:
     path = ref.root / ref.details["data"]
     if not path.is_file():
         notes.refuse("file-missing", f"{ref.details['data']}: not delivered, though a video is. Ask for the file.", stream=path.name)
+    shared = ref.details["rows"] is not None
     try:
-        table = pq.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
+        table = pq.read_table(path, filters=[("episode_index", "==", ref.details["index"])] if shared else None)
+    except (pa.ArrowException, OSError) as error:
         notes.refuse("parquet-unreadable", f"{path.name}: {' '.join(str(error).split())[:200]}. Ask for the file again.", stream=path.name)
     missing = [name for name in ("frame_index", "timestamp") if name not in table.column_names]
     if missing or table.num_rows == 0:
@@ -77,6 +80,9 @@ def _read_table(ref: RecordingRef, notes: Notes) -> pa.Table:
 
 def _check_rows(table: pa.Table, ref: RecordingRef, notes: Notes) -> int:
     index = table["frame_index"].to_numpy()
+    if index.dtype.kind not in "iu":
+        kind = table.schema.field("frame_index").type
+        notes.refuse("parquet-unusable", f"frame_index: expected whole numbers, got {kind}. Ask for the file again.", stream="frame_index")
     if not np.array_equal(index, np.arange(len(index))):
         first = int(np.flatnonzero(index != np.arange(len(index)))[0])
         notes.refuse(
@@ -86,34 +92,37 @@ def _check_rows(table: pa.Table, ref: RecordingRef, notes: Notes) -> int:
             expected=str(first),
             got=str(index[first]),
         )
+    _check_range(table, ref, notes)
     listed = ref.details["listed"]
     if listed is None:
-        notes.add("not-listed", "the episode is delivered but not in meta/episodes.jsonl", severity=Severity.INFO)
+        notes.add("not-listed", "the episode is delivered but not in meta/episodes", severity=Severity.INFO)
     elif listed["length"] is not None and listed["length"] != len(index):
         notes.add(
             "length-differs",
-            f"meta/episodes.jsonl lists {listed['length']} rows, the parquet has {len(index)}; the parquet counts",
+            f"meta/episodes lists {listed['length']} rows, the parquet has {len(index)}; the parquet counts",
             expected=str(listed["length"]),
             got=str(len(index)),
         )
     return len(index)
 
 
-def _scan_cameras(ref: RecordingRef, config: LeRobotConfig, notes: Notes) -> dict[str, tuple[Path, VideoScan]]:
-    found: dict[str, tuple[Path, VideoScan]] = {}
-    for feature, relative in sorted(ref.details["videos"].items()):
-        path = ref.root / relative
-        if not path.is_file():
-            notes.refuse("file-missing", f"{relative}: not delivered. Ask for the file.", stream=path.name)
-        name = config.cameras.get(feature) or "".join(c if c.isalnum() else "_" for c in feature.rpartition(".")[2].lower())
-        if name in found:
-            notes.refuse(
-                "camera-twice", f"{feature}: would be camera {name} again. Map it to another name in the vendor config.", stream=feature
-            )
-        found[name] = (path, scan_video(path))
-    if not found:
-        notes.refuse("no-camera", "meta/info.json names no feature of dtype video, an episode needs one camera.")
-    return found
+def _check_range(table: pa.Table, ref: RecordingRef, notes: Notes) -> None:
+    """Compare the rows of a shared file with the range that the list gives them; the parquet's own episode_index counts."""
+    if ref.details["noticed"] is not None:
+        code, message, expected, got = ref.details["noticed"]
+        notes.add(code, message, expected=expected, got=got)
+    if ref.details["rows"] is None or "index" not in table.column_names:
+        return
+    start, stop = ref.details["rows"]
+    index = table["index"].to_numpy()
+    if not np.array_equal(index, np.arange(start, stop)):
+        notes.add(
+            "ranges-differ",
+            f"meta/episodes gives the episode rows [{start}, {stop}) of the dataset, its rows are {index[0]} to {index[-1]}; they count",
+            stream="index",
+            expected=f"[{start}, {stop})",
+            got=f"[{index[0]}, {index[-1] + 1})",
+        )
 
 
 def _rate(ref: RecordingRef, scan: VideoScan, notes: Notes) -> Fraction:
@@ -146,77 +155,12 @@ def _trim(rows: int, scan: VideoScan, config: LeRobotConfig, notes: Notes) -> in
     return min(rows, frames)
 
 
-def _match(name: str, path: Path, scan: VideoScan, stamps: NDArray[np.int64]) -> _Camera:
-    rows, distance = nearest_rows(stamps, scan.pts_ns - scan.pts_ns[0])
-    return _Camera(name, path, scan, rows, distance)
-
-
-def _check_match(camera: _Camera, fps: Fraction, config: LeRobotConfig, notes: Notes) -> None:
-    limit_ns = float(config.match_tolerance * 1e9 / fps)
-    far = np.flatnonzero(camera.distance_ns > limit_ns)
-    if len(far):
-        notes.refuse(
-            "frame-match",
-            f"{camera.path.name}: {len(far)} of {len(camera.rows)} rows have no frame within {limit_ns / 1e6:.1f} ms, first row {far[0]}. "
-            "Ask for the video again.",
-            stream=camera.path.name,
-            frames=(int(far[0]), int(far[-1]) + 1),
-        )
-
-
-def _aligned_camera(camera: _Camera, fps: Fraction, arrays: dict[str, NDArray[Any]], features: dict[str, FeatureSpec]) -> None:
-    key = camera_key(camera.name)
+def _aligned_camera(camera: Matched, fps: Fraction, arrays: dict[str, NDArray[Any]], features: dict[str, FeatureSpec]) -> None:
+    key = camera_key(camera.footage.name)
     arrays[f"{key}_source_row"] = camera.rows.astype(np.int32)
     features[f"{key}_source_row"] = FeatureSpec("int32", (), unit="frame")
-    arrays[valid_key(key)] = np.asarray(camera.distance_ns <= float(10**9 / min(fps, camera.scan.fps)), np.bool_)
+    arrays[valid_key(key)] = np.asarray(camera.distance_ns <= float(10**9 / min(fps, camera.footage.scan.fps)), np.bool_)
     features[valid_key(key)] = mask_spec()
-
-
-def _names(feature: dict[str, Any], width: int) -> tuple[str, ...]:
-    names = feature.get("names")
-    while isinstance(names, list) and len(names) == 1 and isinstance(names[0], list):
-        names = names[0]
-    if isinstance(names, dict) and len(names) == 1:
-        names = next(iter(names.values()))
-    if isinstance(names, list) and len(names) == width and all(isinstance(name, str) for name in names):
-        return tuple(names)
-    return tuple(f"joint_{i}" for i in range(width))
-
-
-def _joints(
-    table: pa.Table, ref: RecordingRef, config: LeRobotConfig, notes: Notes, *, total: int
-) -> tuple[dict[str, NDArray[Any]], dict[str, FeatureSpec]]:
-    arrays: dict[str, NDArray[Any]] = {}
-    features: dict[str, FeatureSpec] = {}
-    for column, key in config.features.items():
-        if column not in table.column_names:
-            notes.add("feature-absent", f"{column}: not in the parquet, so the episode has no {key}", stream=column)
-            continue
-        try:
-            values = np.stack([np.asarray(np.atleast_1d(row), np.float64) for row in table[column].to_numpy()[:total]])
-        except (TypeError, ValueError):
-            notes.refuse(
-                "parquet-unusable",
-                f"{column}: expected a list of numbers of one length in every row. Ask for the file again.",
-                stream=column,
-            )
-        joints, error = cast_float32(values)
-        valid: NDArray[np.bool_] = np.asarray(np.isfinite(joints).all(axis=1), np.bool_)
-        joints[~valid] = np.nan
-        if not valid.all():
-            bad = np.flatnonzero(~valid)
-            notes.add(
-                "rows-invalid",
-                f"{column}: {len(bad)} of {total} rows hold NaN or infinity, first row {bad[0]}; masked",
-                stream=key,
-                frames=(int(bad[0]), int(bad[-1]) + 1),
-            )
-        arrays[key], arrays[valid_key(key)] = joints, valid
-        features[key] = FeatureSpec("float32", joints.shape[1:], _names(ref.details["features"].get(column, {}), joints.shape[1]))
-        features[valid_key(key)] = mask_spec()
-        if error:
-            notes.counts.setdefault("cast_error", {})[key] = error
-    return arrays, features
 
 
 def _check_stamps(table: pa.Table, ref: RecordingRef, notes: Notes) -> None:

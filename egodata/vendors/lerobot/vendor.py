@@ -12,10 +12,10 @@ from egodata.vendors.lerobot.read import read_recording
 
 @dataclass(frozen=True, slots=True)
 class LeRobot:
-    """Robot episodes in the LeRobot v2.1 layout. Its ids are counters, so ours carry vendor and dataset."""
+    """Robot episodes in the LeRobot layouts v2.0, v2.1 and v3.0. Its ids are counters, so ours carry vendor and dataset."""
 
     name: str = "lerobot"
-    version: int = 1
+    version: int = 2
     unique_ids: bool = False
 
     def discover(self, delivery: Path, options: VendorOptions) -> Discovery:

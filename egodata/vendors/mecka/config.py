@@ -44,6 +44,7 @@ class MeckaConfig:
         quat_norm_tolerance: Norms within it are normalised, others make the row invalid.
         max_keypoint_m: Keypoints farther from the camera are missing (1e9 is one encoding of that).
         clock_drift_s: Largest difference of frames.csv and the video's pts over the recording.
+        undistort: Undistort frames whose calibration is known, and store the pinhole K that they then have.
         declared_intrinsics: Used where a recording ships none; null leaves its calibration unknown.
     """
 
@@ -61,6 +62,7 @@ class MeckaConfig:
     quat_norm_tolerance: float = 0.01
     max_keypoint_m: float = 5.0
     clock_drift_s: float = 0.1
+    undistort: bool = False
     declared_intrinsics: DeclaredIntrinsics | None = None
 
 

@@ -1,6 +1,7 @@
 """Read one Mecka recording into a draft."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from egodata.schema.features import (
 from egodata.vendors.base import Drafts, Notes, RecordingRef
 from egodata.vendors.files import entry_name
 from egodata.vendors.frames import cast_float32, stored_size
+from egodata.vendors.human import canonical_embodiment
 from egodata.vendors.mecka.clock import Clock, read_clock
 from egodata.vendors.mecka.config import MeckaConfig
 from egodata.vendors.mecka.discover import episode_json, recording_files
@@ -73,9 +75,13 @@ def read_recording(ref: RecordingRef, config: MeckaConfig) -> Drafts:
     calibration = read_calibration(have["intrinsics"], value.get("intrinsics"), size=size, scan=scan, config=config, notes=notes)
     annotations = read_annotations(have["annotations"], clock, config=config, notes=notes)
     total = len(clock.stamps_ns)
-    videos = {config.camera: VideoSource(files["video"], np.arange(total, dtype=np.int64), size)}
+    video = VideoSource(files["video"], np.arange(total, dtype=np.int64), size)
+    if config.undistort and calibration is not None:
+        distorted = calibration.cameras[config.camera]
+        video = replace(video, undistort=distorted)
+        calibration = replace(calibration, cameras={config.camera: distorted.undistorted()})
     meta = _meta(ref, value, clock, config=config, features=features, notes=notes)
-    return Drafts((EpisodeDraft(meta, arrays, videos, annotations, calibration, tuple(notes.found)),))
+    return Drafts((EpisodeDraft(meta, arrays, {config.camera: video}, annotations, calibration, tuple(notes.found)),))
 
 
 def _report_undelivered(urls: Mapping[str, Any], have: Mapping[str, Path | None], notes: Notes) -> None:
@@ -180,7 +186,7 @@ def _meta(
         delivery=ref.delivery,
         operator=ref.operator,
         session=_session(ref, value, clock),
-        embodiment=config.embodiment,
+        embodiment=canonical_embodiment(config.embodiment, notes),
         task_name=_text(value.get("task_name")) or _text(value.get("task")) or ref.dataset,
         task_description=_text(value.get("task_description")),
         total_frames=total,

@@ -1,72 +1,89 @@
-"""Proprio and language to tokens. Suffixes as in `policies.base`."""
-
-import zlib
-from collections.abc import Sequence
+"""Modalities to a fixed number of tokens. Suffixes as in `policies.base`."""
 
 import torch
 from torch import Tensor, nn
 
-from egotrain.policies.dims import PolicyDims
+from egotrain.policies.bodies import fitted
+from egotrain.policies.dims import BodyDims, PolicyDims
 from egotrain.policies.hpt.config import HptConfig
-from egotrain.policies.layers import Latents, Mlp
+from egotrain.policies.layers import Attention, Mlp
 
-EMPTY_WORD, PADDING_WORD, RESERVED_WORDS = 1, 0, 2
+
+class Stem(nn.Module):
+    """An MLP, then learned queries that attend to the tokens (Jaegle et al. 2021, "Perceiver")."""
+
+    def __init__(self, config: HptConfig, in_width: int, *, layers: int, latents: int) -> None:
+        super().__init__()
+        self.embed = Mlp(in_width, *[config.width] * layers)
+        self.norm = nn.LayerNorm(config.width)
+        self.queries_LE = nn.Parameter(torch.randn(latents, config.width) * 0.02)
+        self.attention = Attention(config.width, heads=config.heads, inner=config.heads * config.stem_head_width)
+
+    def forward(self, tokens_BME: Tensor, *, keep_BM: Tensor | None = None, added: Tensor | None = None) -> Tensor:
+        """Return (B, latents, width).
+
+        Args:
+            tokens_BME: Any number of tokens.
+            keep_BM: False for tokens to leave out.
+            added: Embeddings put on top after the MLP.
+        """
+        tokens = self.embed(tokens_BME)
+        tokens = tokens if added is None else tokens + added
+        queries = self.queries_LE.expand(len(tokens), -1, -1)
+        return queries + self.attention(queries, self.norm(tokens), keep_BM)
+
+
+class ImageStem(nn.Module):
+    """One camera's encoded images to latents; tokens that stand for a whole image pass by, those of the current image only."""
+
+    def __init__(self, config: HptConfig, dims: PolicyDims) -> None:
+        super().__init__()
+        self.stem = Stem(config, config.images.width, layers=2, latents=config.image_latents)
+        self.age_NE = nn.Parameter(torch.zeros(dims.images, config.width))
+
+    def forward(self, tokens_BNME: Tensor, mask_BN: Tensor, *, direct: int) -> Tensor:
+        """Return tokens (B, L, E); the current image always counts, recorded or black.
+
+        Args:
+            tokens_BNME: Oldest image first.
+            mask_BN: Images that were recorded.
+            direct: Tokens at the end of M that pass by.
+        """
+        count, tokens = tokens_BNME.shape[1:3]
+        cells = tokens - direct
+        keep = mask_BN | (torch.arange(count, device=mask_BN.device) == count - 1)
+        keep_BM = keep.repeat_interleave(cells, 1) if count > 1 else None
+        age_ME = self.age_NE.repeat_interleave(cells, 0)
+        latents = self.stem(tokens_BNME[:, :, :cells].flatten(1, 2), keep_BM=keep_BM, added=age_ME)
+        return torch.cat([latents, tokens_BNME[:, -1, cells:]], 1)
 
 
 class ProprioStem(nn.Module):
     """Body state with history: numbers and a validity bit per arm; each step has its own learned, zero-initialised time embedding.
 
-    Beside the latents one token holds the whole history at once, from which speeds can be read.
+    With shortcuts, a token beside the latents holds the whole history at once, from which speeds can be read.
     """
 
-    def __init__(self, config: HptConfig, dims: PolicyDims) -> None:
+    def __init__(self, config: HptConfig, dims: PolicyDims, body: BodyDims) -> None:
         super().__init__()
-        self.history_dropout = config.history_dropout
-        numbers = dims.proprio_dim + dims.arms
-        self.embed = Mlp(numbers, hidden=2 * config.width, out=config.width)
-        self.whole = Mlp(dims.proprio_history * (numbers + 1), hidden=2 * config.width, out=config.width)
+        self.history_dropout, self.body = config.history_dropout, body
+        numbers = body.proprio_dim + body.arms
+        self.stem = Stem(config, numbers, layers=2, latents=config.proprio_latents)
+        whole = Mlp(dims.proprio_history * (numbers + 1), 2 * config.width, config.width)
+        self.whole = whole if config.shortcuts else None
         self.time_KE = nn.Parameter(torch.zeros(dims.proprio_history, config.width))
-        self.norm = nn.LayerNorm(config.width)
-        self.latents = Latents(config.proprio_latents, width=config.width, heads=config.heads)
 
     def forward(self, proprio_BKP: Tensor, mask_BK: Tensor, arm_valid_BKA: Tensor) -> Tensor:
-        """Return latents and one token of the whole history, (B, L + 1, E)."""
-        numbers = torch.cat([proprio_BKP, arm_valid_BKA.to(proprio_BKP)], -1)
+        """Return tokens (B, L, E)."""
+        arms = arm_valid_BKA[..., : self.body.arms].to(proprio_BKP)
+        numbers = torch.cat([fitted(proprio_BKP, self.body.proprio_dim), arms], -1)
         keep_BK = mask_BK.clone()
         if self.training and self.history_dropout > 0:
             dropped = torch.rand(len(keep_BK), 1, device=keep_BK.device) < self.history_dropout
             keep_BK = keep_BK & ~dropped
         keep_BK[:, -1] = True
-        tokens = self.embed(numbers) + self.time_KE
+        latents = self.stem(numbers, keep_BM=keep_BK, added=self.time_KE)
+        if self.whole is None:
+            return latents
         marked = torch.cat([numbers, torch.ones_like(numbers[..., :1])], -1) * keep_BK[..., None]
-        return torch.cat([self.latents(self.norm(tokens), keep_BK), self.whole(marked.flatten(1))[:, None]], 1)
-
-
-def hash_words(prompts: Sequence[str], *, words: int, vocabulary: int) -> Tensor:
-    """Turn texts into word numbers (B, words) int64: lower case, split at spaces, CRC-32 into buckets.
-
-    Number 0 is padding; 1 stands for an empty prompt, so that it is not mistaken for a short one.
-    """
-    out = torch.full((len(prompts), words), PADDING_WORD, dtype=torch.int64)
-    for row, prompt in enumerate(prompts):
-        found = prompt.lower().split()[:words]
-        numbers = [RESERVED_WORDS + zlib.crc32(word.encode()) % (vocabulary - RESERVED_WORDS) for word in found] or [EMPTY_WORD]
-        out[row, : len(numbers)] = torch.tensor(numbers)
-    return out
-
-
-class TextStem(nn.Module):
-    """Prompts as hashed words, without pretrained weights."""
-
-    def __init__(self, config: HptConfig) -> None:
-        super().__init__()
-        self.words, self.vocabulary = config.text_words, config.text_vocabulary
-        self.embed = nn.Embedding(config.text_vocabulary, config.width)
-        self.position_LE = nn.Parameter(torch.randn(config.text_words, config.width) * 0.02)
-        self.norm = nn.LayerNorm(config.width)
-        self.latents = Latents(config.text_latents, width=config.width, heads=config.heads)
-
-    def forward(self, prompts: Sequence[str]) -> Tensor:
-        """Return latents (B, L, E)."""
-        numbers = hash_words(prompts, words=self.words, vocabulary=self.vocabulary).to(self.position_LE.device)
-        return self.latents(self.norm(self.embed(numbers) + self.position_LE), numbers != PADDING_WORD)
+        return torch.cat([latents, self.whole(marked.flatten(1))[:, None]], 1)

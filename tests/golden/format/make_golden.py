@@ -180,6 +180,7 @@ def spans() -> dict[str, list[bytes]]:
         "annotations_task": [("Move the cube to the blue zone.", 0, 7)],
         "annotations_subtask": [("reach", 0, 3), ("grasp “it” – مكعب 🧊", 2, 6), ('\ttab, \\ and "quotes"', 6, 7)],
         "annotations": [],
+        "fold_segments": [("", 0, 4), ("second fold", 4, 7)],  # structural: stored and hashed like the others, never a text
     }
     return {
         key: [

@@ -19,6 +19,9 @@ version: v1
 heads: [train, seen, unseen_operator]
 held_out_operators: [{vendor}/op2]
 valid_ratio: 0.25
+pins:
+  seen: {{count: 1}}
+  unseen_operator: {{count: 1}}
 """
 QUICK = (
     "policy=hpt_tiny",
@@ -31,6 +34,7 @@ QUICK = (
     "data.image_width=32",
     "evaluation.samples_per_head=8",
     "evaluation.batch_size=4",
+    "evaluation.videos=0",
 )
 
 

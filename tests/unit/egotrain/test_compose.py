@@ -56,7 +56,7 @@ def test_text_is_taken_as_it_is(value):
         (["stor=x"], "'stor': not known; did you mean store?"),
         (["max_steps=3"], "'max_steps': not known; did you mean trainer.max_steps?"),
         (["policy.widht=3"], "did you mean policy.width"),
-        (["experiment=synthetc"], "experiment 'synthetc': not shipped; did you mean synthetic?"),
+        (["experiment=synthetc"], "experiment 'synthetc': not shipped; did you mean synthetic"),
         (["seed"], "'seed': expected key=value"),
         (["trainer.max_steps=many"], "trainer.max_steps"),
         (["trainer.max_steps=0"], "max_steps"),

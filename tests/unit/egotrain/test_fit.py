@@ -40,12 +40,14 @@ def test_a_run_leaves_what_it_was_and_what_came_out(done, small_store):
     assert run.result["steps"] == 4
     assert float.fromhex(run.result["train_loss_hex"]) == run.result["train_loss"] == run.train_loss
     assert set(run.validation_loss) == {"seen", "unseen_operator"}
-    assert set(run.result["heads"]["seen"]["scores"]) == {"policy", "hold_still", "mean_action"}
+    assert set(run.result["heads"]["seen"]["scores"]) == {"policy", "hold_still", "mean_action", "nearest_neighbour"}
     assert [row["step"] for row in rows(run.path, "loss") if row["head"] == "train"] == ["1", "2", "3", "4"]
     assert float(rows(run.path, "loss")[3]["value"]) == run.train_loss
     text = "\n".join(said)
     assert re.search(r"prompts: \d+\.\d% of the training frames have none", text)
     assert re.search(r"train: 3 episodes, \d+ frames; excluded: none", text)
+    invalid = 30 / dataset["heads"]["train"]["frames"]  # 10 frames of each episode's left hand
+    assert f"arms: in the training frames, left is invalid in {invalid:.1%}, right is invalid in 0.0%" in text
 
 
 def test_a_checkpoint_is_plain_and_its_link_relative(done):
@@ -54,7 +56,7 @@ def test_a_checkpoint_is_plain_and_its_link_relative(done):
     assert os.readlink(folder / "last.ckpt") == "step-00000004.ckpt"
     assert sorted(path.name for path in folder.iterdir()) == ["last.ckpt", "step-00000002.ckpt", "step-00000004.ckpt"]
     found = torch.load(folder / "last.ckpt", weights_only=True)
-    assert found["egotrain"]["schema"] == 1
+    assert found["egotrain"]["schema"] == 2
     carried = load_checkpoint(find_checkpoint(folder))
     assert carried.step == 4
     assert carried.config == config
@@ -201,7 +203,7 @@ def test_what_cannot_be_trained_stops_before_it_starts(config, change, error, sa
     ("words", "said"),
     [
         (["policy.steps_per_token=101"], "steps_per_token 101 exceeds the 100 action steps"),
-        (["policy.conv_widths=[8,8,8,8]"], "4 conv stages halve images of 24 pixels to less than 2"),
+        (["policy.images.conv_widths=[8,8,8,8]"], "4 conv stages halve images of 24 pixels to less than 2"),
         (["data.batch_size=4000"], "make no batch of 4000"),
     ],
 )

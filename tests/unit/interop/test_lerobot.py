@@ -50,7 +50,7 @@ def dataset(tmp_path_factory):
 def exported(dataset, tmp_path_factory):
     store, manifest, _, _ = dataset
     out = tmp_path_factory.mktemp("out") / "lr"
-    return out, export_lerobot(manifest, store, out, options=ExportOptions(task=SUBTASK, raw=True))
+    return out, export_lerobot(manifest, store, out=out, options=ExportOptions(task=SUBTASK, raw=True))
 
 
 def test_heads_follow_each_other_and_splits_name_them(exported, dataset):
@@ -116,7 +116,7 @@ def test_statistics_are_those_of_the_rows(exported):
 def test_lance_storage_has_the_same_rows_and_bytes(dataset, exported, tmp_path):
     out, _ = exported
     store, manifest, _, _ = dataset
-    export_lerobot(manifest, store, tmp_path / "lance", options=ExportOptions(storage="lance", task=SUBTASK))
+    export_lerobot(manifest, store, out=tmp_path / "lance", options=ExportOptions(storage="lance", task=SUBTASK))
     frames = lance.dataset(str(tmp_path / "lance/frames.lance")).to_table()
     assert json.loads((tmp_path / "lance/meta/info.json").read_text())["storage_format"] == "lance"
     assert frames.column("index").to_pylist() == list(range(231))
@@ -135,13 +135,13 @@ def test_an_interrupted_export_leaves_nothing(dataset, tmp_path):
     store, manifest, _, _ = dataset
     gone = replace(manifest.heads["seen"][0], content="f" * 64)
     with pytest.raises(EpisodeNotFoundError):
-        export_lerobot(replace(manifest, heads={**manifest.heads, "seen": (gone,)}), store, tmp_path / "out")
+        export_lerobot(replace(manifest, heads={**manifest.heads, "seen": (gone,)}), store, out=tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_there_is_not_overwritten(dataset, exported):
     with pytest.raises(InputError, match="is there already"):
-        export_lerobot(dataset[1], dataset[0], exported[0])
+        export_lerobot(dataset[1], dataset[0], out=exported[0])
 
 
 def test_other_frame_rates_are_refused_by_name(dataset, tmp_path):
@@ -151,7 +151,7 @@ def test_other_frame_rates_are_refused_by_name(dataset, tmp_path):
         draft = small_draft(folder, frames=30, episode_id=name)
         publish_draft(paths, replace(draft, meta=replace(draft.meta, fps=fps)), settings=SETTINGS)
     with pytest.raises(InputError, match="episode ep-b: fps is 25, the first episode has 30"):
-        export_lerobot(manifest_of(paths, {"train": ["ep-a", "ep-b"]}), open_store(paths, "zarr"), tmp_path / "out")
+        export_lerobot(manifest_of(paths, {"train": ["ep-a", "ep-b"]}), open_store(paths, "zarr"), out=tmp_path / "out")
 
 
 def test_a_part_never_measured_is_zero_and_named():

@@ -9,7 +9,8 @@ from egodata.errors import ConfigError, InputError
 from egodata.schema.layout import StorePaths, open_root
 from egodata.testing.world import WorldOptions, write_delivery
 from pipelines.cli import cli
-from pipelines.deliveries import Delivery, by_delivery, deliveries, observations, register
+from pipelines.deliveries import Delivery, deliveries, register
+from pipelines.units import units, units_for
 
 
 @pytest.fixture
@@ -33,21 +34,22 @@ def test_a_delivery_is_registered_once_and_order_is_kept(paths: StorePaths) -> N
 def test_a_recording_belongs_to_its_newest_delivery(paths: StorePaths, tmp_path: Path) -> None:
     monday, tuesday = delivery(tmp_path / "monday", episodes=2), delivery(tmp_path / "tuesday", episodes=1)
     register(paths, monday)
-    before = observations(paths)
+    before = units(paths)
     register(paths, tuesday)
-    again = set(observations(paths)) & {path.name for path in (tmp_path / "tuesday").iterdir()}
+    again = set(units(paths)) & {path.name for path in (tmp_path / "tuesday").iterdir()}
     (shared,) = again
-    assert before[shared][0] == monday
-    assert observations(paths)[shared][0] == tuesday
-    groups = by_delivery(paths, list(before))
-    assert groups[tuesday] == [shared]
-    assert len(groups[monday]) == 1
+    assert before[shared].delivery == monday
+    assert units(paths)[shared].delivery == tuesday
+    found, gone = units_for(paths, list(before))
+    assert [unit.delivery for unit in found if unit.key == shared] == [tuesday]
+    assert [unit.delivery for unit in found if unit.key != shared] == [monday]
+    assert gone == {}
 
 
 def test_a_delivery_that_is_gone_does_not_stop_the_others(paths: StorePaths, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     register(paths, Delivery("mecka", str(tmp_path / "gone")))
     register(paths, delivery(tmp_path / "monday", episodes=1))
-    assert len(observations(paths)) == 1
+    assert len(units(paths)) == 1
     assert f"registered delivery left out: raw {tmp_path / 'gone'}: no such folder" in caplog.text
 
 
@@ -67,10 +69,12 @@ def test_an_unknown_name_is_said_before_any_work(tmp_path: Path, capsys: pytest.
     assert not store.exists()
 
 
-def test_a_recording_that_no_delivery_holds_is_named(paths: StorePaths, tmp_path: Path) -> None:
+def test_a_recording_that_no_delivery_holds_is_named_and_keeps_nobody_from_the_others(paths: StorePaths, tmp_path: Path) -> None:
     register(paths, delivery(tmp_path / "monday", episodes=1))
-    with pytest.raises(InputError, match="recording zz: no registered delivery holds it; known: "):
-        by_delivery(paths, ["zz"])
+    (held,) = units(paths)
+    found, gone = units_for(paths, ["zz", held])
+    assert [unit.key for unit in found] == [held]
+    assert gone["zz"].startswith("recording zz: no registered delivery holds it; ")
 
 
 @pytest.mark.parametrize(("text", "error"), [("{", InputError), ('[{"vendor": "mecka", "raw": "/a", "colour": 1}]', ConfigError)])

@@ -1,16 +1,18 @@
 """Recipes: shipped ones, wrong values, and refusing an episode before its data is read."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
 from egodata.config import config_root, typed
 from egodata.errors import ConfigError, NotFoundError, RecipeError
-from egodata.sampling import Recipe, bind, load_recipe
+from egodata.sampling import ProprioSpec, Recipe, SpanSelection, bind, load_recipe
 from egodata.sampling.cache import read_numbers
-from egodata.testing.memory import ramp_hands, ramp_joints
+from egodata.schema.features import FeatureSpec, pose_spec
+from egodata.testing.memory import ramp_eva, ramp_hands, ramp_joints
 
-HANDS = load_recipe("human_wrist6d")
+HANDS, JOINTS, EVA = load_recipe("human_wrist6d"), load_recipe("joints"), load_recipe("eva_ee20")
 
 
 @pytest.mark.parametrize("path", sorted((config_root() / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
@@ -45,6 +47,18 @@ def test_digests_cover_values_not_the_name_and_statistics_ignore_what_they_do_no
         ({"image_history": {"count": 0}}, "count >= 1"),
         ({"embodiments": ["human_bimanuel"]}, r"human_bimanuel is unknown; did you mean human_bimanual"),
         ({"proprio": {"layout": "joints", "coordinate_frame": "none"}}, "different bodies"),
+        ({"action": {"layout": "human_18", "coordinate_frame": "base"}}, "hands have poses in wrist, head or world, they have no base"),
+        ({"action": {"layout": "robot_20", "coordinate_frame": "head"}}, "robots have poses in base or wrist, they record no head"),
+        ({"action": {"layout": "robot_20", "coordinate_frame": "base"}}, "action robot_20 and proprio human_20 are of different bodies"),
+        (
+            {"action": {"layout": "human_132", "coordinate_frame": "wrist"}},
+            "cannot be undone without its rotation. Set keypoints_frame: shared",
+        ),
+        ({"proprio": {"layout": "human_20", "coordinate_frame": "head", "stride_frames": 5, "stride_s": 0.2}}, "one of stride_frames and"),
+        ({"proprio": {"layout": "human_20", "coordinate_frame": "head", "stride_s": 0.0}}, "a stride above 0"),
+        ({"span_selection": {"key": "fold_segments", "rule": "index"}}, "expected indices with rule index and only there"),
+        ({"span_selection": {"key": "fold_segments", "indices": [1]}}, "expected indices with rule index and only there"),
+        ({"span_selection": {"key": "fold_segments", "min_frames": 0}}, "min_frames of at least 1"),
         ({"prompt_roles": ["fold_segments"]}, r"prompt role fold_segments is not text: expected annotations\*"),
         ({"unknown": 1}, "unknown"),
     ],
@@ -77,9 +91,71 @@ def test_an_episode_that_lacks_something_is_refused_before_its_data_is_read():
     human = ramp_hands("h", frames=5)
     features = {key: spec for key, spec in human.meta.features.items() if not key.startswith("left.obs_ee_pose")}
     human.meta = replace(human.meta, features=features)
-    with pytest.raises(RecipeError, match=r"missing left.obs_ee_pose, images.wrist \(did you mean right.obs_ee_pose, "):
+    with pytest.raises(RecipeError, match=r"missing left.obs_ee_pose, images.wrist \(did you mean .*right.obs_ee_pose.* it has left"):
         read_numbers(human, replace(HANDS, cameras=("front_1", "wrist")))
     assert episode.row_reads == human.row_reads == []
+
+
+def changed(episode, **specs):
+    episode.meta = replace(episode.meta, features={**episode.meta.features, **specs})
+    return episode
+
+
+@pytest.mark.parametrize(
+    ("recipe", "episode", "message"),
+    [
+        (
+            HANDS,
+            changed(ramp_hands("h", frames=2), **{"left.obs_ee_pose": FeatureSpec("float32", (6,))}),
+            r"rows of shape \(7,\), got \(6,\)",
+        ),
+        (
+            JOINTS,
+            changed(ramp_joints("j", frames=2), cmd_joints=FeatureSpec("float32", (2, 3))),
+            r"cmd_joints: expected rows of shape \(D,\)",
+        ),
+        (HANDS, changed(ramp_hands("h", frames=2), **{"left.obs_ee_pose": pose_spec("base")}), "expected poses in the world, got the base"),
+        (EVA, changed(ramp_eva("e", frames=2), **{"right.obs_ee_pose": pose_spec("world")}), "expected poses in the base, got the world"),
+        (
+            replace(JOINTS, span_selection=SpanSelection("fold_segments")),
+            ramp_joints("j", frames=2),
+            r"missing spans fold_segments \(it has none\)",
+        ),
+    ],
+)
+def test_what_cannot_be_satisfied_is_refused_before_data_is_read(recipe, episode, message):
+    with pytest.raises(RecipeError, match=message):
+        read_numbers(episode, recipe)
+    assert episode.row_reads == []
+
+
+def test_a_robot_without_a_gripper_or_a_camera_is_refused_with_what_it_has():
+    episode = ramp_eva("e", frames=2)
+    lost = ("left.cmd_gripper", "images.left_wrist")
+    episode.meta = replace(episode.meta, features={key: spec for key, spec in episode.meta.features.items() if key not in lost})
+    expected = r"missing left.cmd_gripper, images.left_wrist \(.*; it has .*right.cmd_gripper.*, cameras front_1, right_wrist"
+    with pytest.raises(RecipeError, match=expected):
+        read_numbers(episode, EVA)
+    assert episode.row_reads == []
+
+
+def test_strides_in_seconds_follow_the_frame_rate():
+    spec = ProprioSpec("human_20", "head", stride_s=0.25)
+    assert [spec.stride_in(Fraction(fps)) for fps in (2, 10, 20, 25, 30)] == [1, 2, 5, 6, 8]
+    assert ProprioSpec("human_20", "head").stride_in(Fraction(10)) == 5
+
+
+def test_fields_that_came_later_leave_older_digests_as_they_were():
+    """The digests of the first two recipes, worked out before keypoints, grippers, strides in seconds and selections existed."""
+    assert (HANDS.digest[:16], HANDS.numbers_digest[:16]) == ("ef387d0f14ebcfa8", "7fd3120696953747")
+    assert (JOINTS.digest[:16], JOINTS.numbers_digest[:16]) == ("b64ff755e6977803", "69ae9c14f5c31481")
+    others = [
+        replace(HANDS, span_selection=SpanSelection("fold_segments")),
+        replace(HANDS, action=replace(HANDS.action, keypoints_frame="shared")),
+        replace(HANDS, proprio=replace(HANDS.proprio, stride_frames=None, stride_s=0.2)),
+    ]
+    assert len({recipe.numbers_digest for recipe in (HANDS, *others)}) == 4
+    assert replace(HANDS, image_history=replace(HANDS.image_history, before_start="first")).digest != HANDS.digest
 
 
 def test_an_aliased_embodiment_fits():

@@ -63,6 +63,12 @@ def test_history_stays_on_its_stride_grid(start, count, stride, frames, real):
     assert (found[0].tolist(), mask[0].tolist()) == (frames, real)
 
 
+def test_a_history_may_fall_back_to_the_first_frame():
+    found, mask = history_frames(np.array([2, 7, 20]), count=3, stride=5, before_start="first")
+    assert found.tolist() == [[0, 0, 2], [0, 2, 7], [10, 15, 20]]
+    assert mask.tolist() == [[False, False, True], [False, True, True], [True, True, True]]
+
+
 @pytest.mark.parametrize(("frames", "steps"), [(30, 100), (10, 100), (25, 100), (20, 7), (30, 30), (1, 100), (30, 1), (2, 3)])
 def test_resampling_keeps_both_ends_and_lands_where_fractions_say(frames, steps):
     plan = resampling(frames, steps)

@@ -9,7 +9,7 @@ import pytest
 from egodata.annotations import Span
 from egodata.catalog.manifest import HeadEpisode, Manifest
 from egodata.errors import EpisodeNotFoundError, FeatureNotFoundError, RecipeError
-from egodata.sampling import HeadSource, load_recipe
+from egodata.sampling import HeadSource, SpanSelection, load_recipe
 from egodata.schema.layout import open_root
 from egodata.stats import feature_stats, norm_stats
 from egodata.stats.partials import PartialStore, make_partials, partial_key, partial_path
@@ -75,14 +75,18 @@ def test_recipes_that_differ_elsewhere_share_rows(paths, monkeypatch):
     assert partial_key("a", replace(HANDS, span_cutoff="fold_segments")) != partial_key("a", HANDS)
 
 
-def test_windows_from_partials_are_those_of_the_store(paths):
+@pytest.mark.parametrize("selected", [False, True])
+def test_windows_from_partials_are_those_of_the_store(paths, selected):
     memory = hands(2)
     memory.episodes["h0001"].annotations["fold_segments"] = (Span("x", 3, 9), Span("y", 9, 15))
-    recipe = replace(HANDS, span_cutoff="fold_segments").numbers_only
+    memory.episodes["h0000"].annotations["annotations"] = (Span("x", 3, 9),)
+    selection = SpanSelection("annotations", absent="leave_out") if selected else None
+    recipe = replace(HANDS, span_cutoff="fold_segments", span_selection=selection).numbers_only
     rows = PartialStore(paths, recipe, opener=memory)
     for turn in range(2):  # made, then read
         kept = HeadSource(head_of(memory, 2), pickle.loads(pickle.dumps(rows)) if turn else rows, recipe=recipe)
         direct = HeadSource(head_of(memory, 2), memory, recipe=recipe)
+        assert len(kept) == len(direct) == (6 if selected else sum(e.meta.total_frames for e in memory.episodes.values()))
         for (_, one), (_, two) in zip(kept.windows(), direct.windows(), strict=True):
             for name in one.__dataclass_fields__:
                 assert getattr(one, name).tobytes() == getattr(two, name).tobytes(), name

@@ -13,6 +13,8 @@ from egodata.geometry.rotation import matrix_from_zyx, quat_from_matrix
 from egodata.testing.drafts import moving_frames, write_source
 from egodata.vendors import VendorOptions, get_vendor
 
+from . import vendor_files
+
 ID = "5f0c00000000000000000001"
 FRAMES = 12
 T0 = 1_750_000_000
@@ -179,3 +181,24 @@ class LeRobotFiles:
 @pytest.fixture
 def lerobot(tmp_path, twelve_frames):
     return LeRobotFiles(tmp_path / "arms", twelve_frames)
+
+
+@pytest.fixture(scope="session")
+def forty(tmp_path_factory):
+    """An mp4 of 40 frames, 96x60."""
+    return vendor_files.forty_frames(tmp_path_factory.mktemp("forty"))
+
+
+@pytest.fixture
+def scale(tmp_path, forty):
+    return vendor_files.ScaleFiles(tmp_path / "raw", video=forty)
+
+
+@pytest.fixture
+def egodex(tmp_path, forty):
+    return vendor_files.EgoDexFiles(tmp_path / "raw", video=forty)
+
+
+@pytest.fixture
+def eva(tmp_path):
+    return vendor_files.EvaFiles(tmp_path / "raw")

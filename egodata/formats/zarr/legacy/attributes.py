@@ -36,6 +36,18 @@ def frame_rate(value: Any) -> Fraction:
     return next((candidate for candidate in near if candidate > 0 and abs(candidate - rate) < Fraction(1, 200)), rate)
 
 
+def total_frames(attributes: Mapping[str, Any]) -> int:
+    """Return the length of an old episode.
+
+    Raises:
+        SchemaError: Missing, or no whole number of at least 1; JSON's `true` is none.
+    """
+    total = attributes.get("total_frames")
+    if isinstance(total, bool) or not isinstance(total, int) or total < 1:
+        raise SchemaError(f"attribute total_frames {str(total)[:40]!r}: expected a whole number of at least 1")
+    return total
+
+
 def legacy_meta(
     attributes: Mapping[str, Any], features: Mapping[str, FeatureSpec], *, episode_id: str, first_stamp_ns: int | None
 ) -> EpisodeMeta:
@@ -50,9 +62,7 @@ def legacy_meta(
     Raises:
         SchemaError: `total_frames` or `fps` is missing or no number.
     """
-    total = attributes.get("total_frames")
-    if not isinstance(total, int) or total < 1:
-        raise SchemaError(f"attribute total_frames {total!r}: expected a whole number of at least 1")
+    total = total_frames(attributes)
     cameras = sorted(key for key, spec in features.items() if spec.video is not None)
     reference = camera_key("front_1") if camera_key("front_1") in cameras else (cameras[0] if cameras else "")
     embodiment = str(attributes.get("embodiment", UNKNOWN))
@@ -67,8 +77,8 @@ def legacy_meta(
         vendor=str(attributes.get("vendor") or _vendor(embodiment)),
         dataset=str(attributes.get("dataset") or UNKNOWN),
         delivery=str(attributes.get("delivery") or UNKNOWN),
-        operator=attributes.get("operator"),
-        session=attributes.get("session"),
+        operator=_text_or_none(attributes.get("operator")),
+        session=_text_or_none(attributes.get("session")),
         embodiment=embodiment,
         task_name=text["task_name"],
         task_description=text["task_description"],
@@ -83,6 +93,10 @@ def legacy_meta(
         extra={key: value for key, value in attributes.items() if key not in _KNOWN},
         schema_version=str(attributes.get("schema_version") or "v3.0"),
     )
+
+
+def _text_or_none(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
 def _vendor(embodiment: str) -> str:

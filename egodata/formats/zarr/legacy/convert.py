@@ -1,7 +1,7 @@
 """An old episode as a draft of a v4 one: masks instead of zeros, a declared hand frame, h264 elements copied as they are."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from egodata.annotations import Annotations, Span
 from egodata.episode import CameraSource, EpisodeDraft, EpisodeMeta, FrameSource, StoredVideo
-from egodata.errors import SchemaError
+from egodata.errors import CorruptEpisodeError, SchemaError
 from egodata.findings import Finding, Severity
 from egodata.formats.zarr.legacy.camera import JPEG
 from egodata.formats.zarr.legacy.masks import mask_feature, palm_valid
@@ -32,6 +32,7 @@ from egodata.video import EncodeSettings, encode_frames, index_chunk
 
 ANATOMICAL, UNKNOWN = "anat-v1", "unknown"
 _BATCH_FRAMES = 32
+_SPAN_FIELDS = {"text", "start_idx", "end_idx"}
 _HAND_POSES = ("obs_wrist_pose", "obs_ee_pose", "cmd_ee_pose")
 _INTEGERS = {"int8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
 
@@ -79,7 +80,6 @@ def legacy_draft(reader: LegacyEpisode, *, declared: str | None, dataset: str, d
     if aliased:
         notes.add("embodiment-alias", f"embodiment {old.embodiment} is an old name of {embodiment}.", severity=Severity.INFO)
     videos = {camera: _video(reader, camera, notes) for camera in old.cameras}
-    extra = {**old.extra, **_structural(reader, notes)}
     meta = replace(
         old,
         dataset=dataset,
@@ -89,7 +89,6 @@ def legacy_draft(reader: LegacyEpisode, *, declared: str | None, dataset: str, d
         features=specs,
         hand_frame_convention=None if convention is None else ANATOMICAL,
         processing={**old.processing, "from_schema": old.schema_version, "declared_hand_frame": convention},
-        extra=extra,
         schema_version=SCHEMA_VERSION,
     )
     calibration = reader.calibration
@@ -98,7 +97,8 @@ def legacy_draft(reader: LegacyEpisode, *, declared: str | None, dataset: str, d
     elif "calibration" not in reader.attributes:
         notes.add("camera-model-unknown", "the old episode names no camera model; its intrinsics are taken as PINHOLE without distortion.")
     annotations = _annotations(reader, old.total_frames, notes)
-    return EpisodeDraft(meta, arrays, videos, annotations, calibration, tuple(notes.found))
+    structure = _structure(reader, old.total_frames, notes)
+    return EpisodeDraft(meta, arrays, videos, annotations, calibration, tuple(notes.found), structure)
 
 
 def _convention(old: EpisodeMeta, declared: str | None) -> str | None:
@@ -138,7 +138,7 @@ def _numbers(reader: LegacyEpisode, convention: str | None, notes: _Notes) -> tu
         narrow = values.astype(np.float32)
         if valid.any():
             largest_error = max(largest_error, float(np.nanmax(np.abs(narrow[valid].astype(np.float64) - values[valid]), initial=0.0)))
-        arrays[key], specs[key] = narrow, _float_spec(key, old.features[key])
+        arrays[key], specs[key] = narrow, _float_spec(key, old.features[key], robot=convention is None)
         if valid_key(key) not in old.features:
             arrays[valid_key(key)], specs[valid_key(key)] = valid, mask_spec()
         _tell(key, valid, masked.renormalised, notes)
@@ -147,11 +147,11 @@ def _numbers(reader: LegacyEpisode, convention: str | None, notes: _Notes) -> tu
     return arrays, specs
 
 
-def _float_spec(key: str, old: FeatureSpec) -> FeatureSpec:
+def _float_spec(key: str, old: FeatureSpec, *, robot: bool) -> FeatureSpec:
     if key.endswith("keypoints") and old.shape == (63,):
         return keypoints_spec()
     if key.endswith("pose") and old.shape == (7,):
-        return pose_spec("base" if "cmd" in key else "world")
+        return pose_spec("base" if robot else "world")  # robots keep the poses of each arm in that arm's base
     return replace(old, dtype="float32")
 
 
@@ -168,7 +168,11 @@ def _tell(key: str, valid: NDArray[np.bool_], renormalised: int, notes: _Notes) 
 def _stamps(old: EpisodeMeta, arrays: Arrays, specs: Specs, notes: _Notes) -> str:
     specs[TIMESTAMPS] = timestamps_spec()
     if TIMESTAMPS in arrays:
-        arrays[TIMESTAMPS] = arrays[TIMESTAMPS].astype(np.int64)
+        arrays[TIMESTAMPS] = stamps = arrays[TIMESTAMPS].astype(np.int64)
+        if len(back := np.flatnonzero(np.diff(stamps) <= 0)):
+            raise SchemaError(
+                f"episode {old.episode_id}: time stamps do not increase at frame {back[0] + 1}, in {len(back)} places; never sorted away."
+            )
         return old.clock
     steps = np.arange(old.total_frames, dtype=np.int64) * 1_000_000_000 * old.fps.denominator
     arrays[TIMESTAMPS] = steps // old.fps.numerator
@@ -176,31 +180,35 @@ def _stamps(old: EpisodeMeta, arrays: Arrays, specs: Specs, notes: _Notes) -> st
     return "frame0"
 
 
-def _structural(reader: LegacyEpisode, notes: _Notes) -> dict[str, Any]:
-    """Spans that define structure become an attribute: they are no annotations and must never reach a prompt."""
-    found: dict[str, Any] = {}
-    for key in reader.other_keys:
+def _structure(reader: LegacyEpisode, total: int, notes: _Notes) -> Annotations:
+    """Spans that define structure stay under their keys: they are no annotations and never reach a prompt."""
+    found: dict[str, list[Span]] = {}
+    for key in reader.structure_keys:
         try:
-            found[key] = [json.loads(data) for data in reader.texts(key) if data]
-        except ValueError:
-            notes.add("array-left-out", f"{key}: neither numbers, images nor JSON; it was left out.", stream=key)
-    return {"structural_spans": found} if found else {}
+            spans = reader.spans(key) or ()
+        except CorruptEpisodeError:
+            notes.add("array-left-out", f"{key}: neither numbers, images nor spans; it was left out.", stream=key)
+            continue
+        found[key] = _inside(key, spans, total, notes)
+        others = sorted({name for data in reader.texts(key) if data for name in json.loads(data)} - _SPAN_FIELDS)
+        if others:
+            notes.add("span-fields-left-out", f"{key}: spans have {', '.join(others[:5])} besides text and frames; left out.", stream=key)
+    return found
 
 
 def _annotations(reader: LegacyEpisode, total: int, notes: _Notes) -> Annotations:
-    out = {}
-    for key in reader.annotation_keys:
-        spans = reader.spans(key) or ()
-        inside = [Span(span.text, span.start, min(span.end, total)) for span in spans if span.start < total]
-        changed = sum(span.end > total for span in spans)
-        if changed:
-            notes.add(
-                "span-clipped",
-                f"{key}: {changed} of {len(spans)} spans end after frame {total}; clipped, or dropped if all after.",
-                stream=key,
-            )
-        out[key] = inside
-    return out
+    return {key: _inside(key, reader.spans(key) or (), total, notes) for key in reader.annotation_keys}
+
+
+def _inside(key: str, spans: Sequence[Span], total: int, notes: _Notes) -> list[Span]:
+    changed = sum(span.end > total for span in spans)
+    if changed:
+        notes.add(
+            "span-clipped",
+            f"{key}: {changed} of {len(spans)} spans end after frame {total}; clipped, or dropped if all after.",
+            stream=key,
+        )
+    return [Span(span.text, span.start, min(span.end, total)) for span in spans if span.start < total]
 
 
 def _video(reader: LegacyEpisode, camera: str, notes: _Notes) -> CameraSource:

@@ -18,13 +18,19 @@ from egodata.annotations import Span, decode_span
 from egodata.calibration import Calibration
 from egodata.episode import EpisodeMeta, VideoInfo, computed_digests, semantic_attributes
 from egodata.errors import CorruptEpisodeError, EgodataError, FeatureNotFoundError, HandleError, SchemaError, WindowError
-from egodata.formats.zarr.legacy.attributes import frame_rate, legacy_calibration, legacy_meta
+from egodata.formats.zarr.legacy.attributes import frame_rate, legacy_calibration, legacy_meta, total_frames
 from egodata.formats.zarr.legacy.camera import LegacyCamera, find_camera
 from egodata.names import nearest
 from egodata.schema.digests import EpisodeDigests
 from egodata.schema.features import IMAGES, TIMESTAMPS, FeatureSpec, camera_key
 from egodata.schema.ids import ANNOTATION_PREFIX
 from egodata.video import ChunkCache, FrameReader, JpegReader
+
+_UNREADABLE = (OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError)
+"""What zarr and its codecs raise on damaged metadata and chunks."""
+
+_MALFORMED = (ValueError, TypeError, AttributeError, LookupError, OverflowError)
+"""What reading attributes of the wrong JSON type raises."""
 
 
 class LegacyEpisode:
@@ -76,7 +82,7 @@ class LegacyEpisode:
                     warnings.simplefilter("ignore")  # zarr warns of data types without a v3 specification at every listing
                     group = zarr.open_group(str(self._path), mode="r", use_consolidated=False)
                     self._attributes, self._arrays = dict(group.attrs), dict(group.arrays())
-            except (OSError, ValueError, KeyError, TypeError) as error:
+            except _UNREADABLE as error:
                 raise CorruptEpisodeError(f"episode {self._id}: not a readable zarr group ({error}).") from error
         return self._arrays
 
@@ -97,15 +103,23 @@ class LegacyEpisode:
         arrays = self._open()
         if self._meta is None:
             try:
-                stamps = arrays.get(TIMESTAMPS)
-                first = None if stamps is None or stamps.shape[0] == 0 else int(stamps[0])
+                first = self._first_stamp_ns(arrays)
                 self._meta = legacy_meta(self._attributes, self._features(arrays), episode_id=self._id, first_stamp_ns=first)
             except SchemaError as error:
                 raise CorruptEpisodeError(f"episode {self._id}: {error}") from error
+            except _MALFORMED as error:
+                raise CorruptEpisodeError(f"episode {self._id}: an attribute has another form than in schema v3 ({error}).") from error
         return self._meta
 
+    def _first_stamp_ns(self, arrays: dict[str, Any]) -> int | None:
+        stamps = arrays.get(TIMESTAMPS)
+        try:
+            return None if stamps is None or stamps.shape[0] == 0 else int(stamps[0])
+        except _UNREADABLE as error:
+            raise CorruptEpisodeError(f"{self._where(TIMESTAMPS)}: row 0 cannot be read ({error}).") from error
+
     def _features(self, arrays: dict[str, Any]) -> dict[str, FeatureSpec]:
-        declared, total = dict(self._attributes.get("features") or {}), int(self._attributes.get("total_frames") or 0)
+        declared, total = dict(self._attributes.get("features") or {}), total_frames(self._attributes)
         out = {}
         for key, array in sorted(arrays.items()):
             spec = dict(declared.get(key) or {})
@@ -146,15 +160,17 @@ class LegacyEpisode:
             return legacy_calibration(self.attributes, self.meta.features)
         except SchemaError as error:
             raise CorruptEpisodeError(f"episode {self._id}: {error}") from error
+        except _MALFORMED as error:
+            raise CorruptEpisodeError(f"episode {self._id}: its calibration has another form than in schema v3 ({error}).") from error
 
     @property
     def annotation_keys(self) -> tuple[str, ...]:
-        """Keys that are present, empty ones included, sorted."""
+        """Keys of texts that are present, empty ones included, sorted."""
         return tuple(sorted(key for key in self._open() if key.startswith(ANNOTATION_PREFIX)))
 
     @property
-    def other_keys(self) -> tuple[str, ...]:
-        """Keys of texts that are no annotations, such as structural spans, sorted."""
+    def structure_keys(self) -> tuple[str, ...]:
+        """Keys of elements that are neither texts nor images, sorted: structural spans, if they can be read as spans."""
         found = {key for key, array in self._open().items() if array.dtype.kind not in "fiub" and not key.startswith(IMAGES)}
         return tuple(sorted(found - set(self.annotation_keys)))
 
@@ -164,10 +180,11 @@ class LegacyEpisode:
 
     def spans(self, key: str) -> tuple[Span, ...] | None:
         """Return the spans of a key in stored order; None if the key is absent. Empty padding is left out."""
-        if key not in self.annotation_keys:
+        structural = key in self.structure_keys
+        if not structural and key not in self.annotation_keys:
             return None
         try:
-            return tuple(decode_span(data) for data in self.texts(key) if data)
+            return tuple(decode_span(data, text_optional=structural) for data in self.texts(key) if data)
         except SchemaError as error:
             raise CorruptEpisodeError(f"{self._where(key)}: {error}") from error
 
@@ -182,7 +199,7 @@ class LegacyEpisode:
                 raise WindowError(f"episode {self._id}: rows [{start}, {end}) of {key} are outside [0, {meta.total_frames}).")
             try:
                 out[key] = np.array(arrays[key][start:end])
-            except (OSError, ValueError, RuntimeError) as error:
+            except _UNREADABLE as error:
                 raise CorruptEpisodeError(f"{self._where(key)}: rows [{start}, {end}) cannot be read ({error}).") from error
         return out
 
@@ -217,13 +234,28 @@ class LegacyEpisode:
     def _where(self, key: str) -> str:
         return f"episode {self._id}: array {key}"
 
+    def _require_count(self, key: str, number: int) -> None:
+        """Check the count at the head of a plain chunk of texts: for a damaged one zarr's codec would take gigabytes."""
+        array = self._open()[key]
+        path = self._path / key / "c" / str(number // array.chunks[0])
+        plain = [type(codec).__name__.startswith("VLen") for codec in array.metadata.codecs] == [True]
+        if not plain or array.ndim != 1 or not path.is_file():
+            return
+        with path.open("rb") as file:
+            count = int.from_bytes(file.read(4), "little")
+        if count != array.chunks[0]:
+            raise CorruptEpisodeError(f"{self._where(key)}: element {number} says it holds {count} items, expected {array.chunks[0]}.")
+
     def _element(self, key: str, number: int) -> bytes:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
+                self._require_count(key, number)
                 found = np.asarray(self._open()[key][number : number + 1], object).reshape(-1)[0]
         except EgodataError:
             raise
-        except (OSError, ValueError, RuntimeError, IndexError) as error:
+        except _UNREADABLE as error:
             raise CorruptEpisodeError(f"{self._where(key)}: element {number} cannot be read ({error}).") from error
+        if not isinstance(found, (str, bytes, bytearray, memoryview, np.ndarray)):
+            raise CorruptEpisodeError(f"{self._where(key)}: element {number} is a {type(found).__name__}, expected text or bytes.")
         return found.encode() if isinstance(found, str) else bytes(found)

@@ -36,7 +36,8 @@ class MemoryEpisode:
         self.info = VideoInfo(*size, len(frames), 50, draft.meta.fps, SETTINGS.to_json())
         spec = FeatureSpec("h264", (size[1], size[0], 3), ("height", "width", "channel"), video=self.info.to_json())
         self.meta = replace(draft.meta, features={**draft.meta.features, "images.front_1": spec})
-        self.arrays, self.annotations, self.calibration = dict(draft.arrays), dict(draft.annotations), draft.calibration
+        self.arrays, self.calibration = dict(draft.arrays), draft.calibration
+        self.annotations, self.structure_keys = {**draft.annotations, **draft.structure}, tuple(sorted(draft.structure))
 
     @property
     def digests(self) -> EpisodeDigests:
@@ -53,7 +54,7 @@ class MemoryEpisode:
 
     @property
     def annotation_keys(self):
-        return tuple(sorted(self.annotations))
+        return tuple(sorted(set(self.annotations) - set(self.structure_keys)))
 
     def spans(self, key):
         return tuple(self.annotations[key]) if key in self.annotations else None

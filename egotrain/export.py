@@ -1,0 +1,163 @@
+"""A policy as a folder that needs torch and nothing of ours: one exported program, one JSON file about it, one worked example.
+
+The program holds everything between raw numbers and raw numbers: resizing and normalising of images, normalising of proprio, the
+policy's own integration from noise, and the way back to metres. The prompt is part of the program: texts are turned into numbers by
+code, and the folder holds none.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from egodata.errors import ConfigError, ConflictError
+from egodata.schema.layout import write_atomic
+from egodata.torch import images_to_device
+from egotrain.checkpoint import Carried, load_checkpoint
+from egotrain.evaluate import restored
+from egotrain.policies.base import Observation, Policy
+
+PROGRAM, ABOUT, EXAMPLE = "policy.pt2", "policy.json", "example.npz"
+EXPORT_SCHEMA = 1
+TOLERANCE = 1e-4
+README = """# An exported policy
+
+`policy.pt2` is a program of `torch.export`; it needs torch {torch} or a later one that reads its programs, and nothing else.
+`policy.json` says what goes in and what comes out. `example.npz` holds one set of inputs and the actions that came out.
+
+```python
+import json, numpy as np, torch
+
+about = json.load(open("policy.json"))
+policy = torch.export.load("policy.pt2").module()
+example = np.load("example.npz")
+inputs = [torch.from_numpy(example[name]) for name in about["inputs"]]
+with torch.inference_mode():
+    actions = policy(*inputs)
+print(abs(actions.numpy() - example["actions"]).max())
+```
+"""
+
+
+class Exported(nn.Module):
+    """What is exported: raw observation and noise in, raw actions out."""
+
+    def __init__(self, policy: Policy, carried: Carried, *, prompt: str) -> None:
+        """Join a policy and its statistics."""
+        super().__init__()
+        self.policy = policy.eval()
+        self.dims, self.prompt = carried.dims, prompt
+        self.embodiment = carried.recipe.embodiments[0]
+        found = carried.stats.normalisers(carried.config.data.normalisation)
+        for part in ("action", "proprio"):
+            for name in ("offset", "gain", "back", "shift"):
+                self.register_buffer(f"{part}_{name}", torch.from_numpy(np.array(getattr(found[part], name), np.float64)))
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Predict; inputs in the order of `input_names`.
+
+        Images are (1, N, H, W, 3) uint8, proprio (1, K, P) float32, proprio_mask (1, K) bool, arm_valid (1, K, A) bool,
+        fps (1,) float32, noise (1, S, D) float32. Returns (1, S, D) float32, not normalised.
+        """
+        cameras, buffers = self.dims.cameras, dict(self.named_buffers())
+        images, (proprio, proprio_mask, arm_valid, fps, noise) = inputs[: len(cameras)], inputs[len(cameras) :]
+        size = (self.dims.image_height, self.dims.image_width)
+        seen = {camera: images_to_device(image, device=noise.device, size=size) for camera, image in zip(cameras, images, strict=True)}
+        each = proprio.shape[-1] // arm_valid.shape[-1]
+        valid = arm_valid.repeat_interleave(each, dim=-1)
+        scaled = (proprio.double() - buffers["proprio_offset"]) * buffers["proprio_gain"] + buffers["proprio_shift"]
+        observation = Observation(
+            images=seen,
+            image_mask={camera: torch.ones(1, self.dims.images, dtype=torch.bool, device=noise.device) for camera in cameras},
+            proprio_BKP=torch.where(valid, scaled, torch.zeros_like(scaled)).float(),
+            proprio_mask_BK=proprio_mask,
+            arm_valid_BKA=arm_valid,
+            prompts=[self.prompt],
+            fps_B=fps,
+            embodiments=[self.embodiment],
+        )
+        chunk = self.policy.predict(observation, noise_BSD=noise)
+        return ((chunk.double() - buffers["action_shift"]) * buffers["action_back"] + buffers["action_offset"]).float()
+
+
+def input_names(cameras: Sequence[str]) -> list[str]:
+    """Return the inputs in order."""
+    return [*(f"images.{camera}" for camera in cameras), "proprio", "proprio_mask", "arm_valid", "fps", "noise"]
+
+
+def export(checkpoint: Path, out: Path, *, prompt: str = "", image_size: tuple[int, int] | None = None) -> Path:
+    """Write a self-contained folder and check that its program gives what the policy gives.
+
+    Args:
+        checkpoint: The file.
+        out: Folder to make; it must not be there yet.
+        prompt: The text that the policy is given for ever.
+        image_size: (height, width) of the images that will come in; None for the size that the policy sees.
+
+    Raises:
+        ConflictError: `out` exists.
+        InputError: The checkpoint cannot be read.
+        ConfigError: The policy cannot be exported, or the program gives other actions.
+    """
+    if out.exists():
+        raise ConflictError(f"export {out}: exists. Choose another folder.")
+    carried = load_checkpoint(checkpoint)
+    config = replace(carried.config, trainer=replace(carried.config.trainer, compile=False, accelerator="cpu"))
+    module = Exported(restored(carried, config=config).policy, carried, prompt=prompt)
+    inputs = _example_inputs(carried, image_size or (carried.dims.image_height, carried.dims.image_width))
+    with torch.inference_mode(False), torch.no_grad():
+        expected = module(*inputs)
+        try:
+            program = torch.export.export(module, inputs)
+        except Exception as error:  # whatever a policy's code makes the exporter fail with
+            text = " ".join(str(error).split())[:200]
+            raise ConfigError(f"export of policy {carried.config.policy.name}: not exportable ({type(error).__name__}: {text})") from error
+        got = program.module()(*inputs)
+    apart = float((got - expected).abs().max())
+    if not apart <= TOLERANCE:
+        raise ConfigError(f"export of policy {carried.config.policy.name}: its program is {apart:g} apart, expected {TOLERANCE:g} at most")
+    out.mkdir(parents=True)
+    torch.export.save(program, out / PROGRAM)
+    names = input_names(carried.dims.cameras)
+    arrays = {name: x.numpy() for name, x in zip(names, inputs, strict=True)}
+    np.savez_compressed(out / EXAMPLE, **arrays, actions=expected.numpy())  # type: ignore[arg-type]
+    write_atomic(out / "README.md", README.format(torch=torch.__version__.partition("+")[0]).encode())
+    write_atomic(out / ABOUT, json.dumps(_about(carried, names, inputs, prompt=prompt), indent=1, sort_keys=True).encode() + b"\n")
+    return out
+
+
+def _example_inputs(carried: Carried, image_size: tuple[int, int]) -> tuple[Tensor, ...]:
+    """Draw inputs of the right shapes; numbers around what the statistics say is usual."""
+    dims, source = carried.dims, torch.Generator().manual_seed(0)
+    images = [torch.randint(0, 256, (1, dims.images, *image_size, 3), generator=source, dtype=torch.uint8) for _ in dims.cameras]
+    mean = np.nan_to_num(np.asarray(carried.stats.features["proprio"].fields["median"], np.float32))
+    proprio = torch.from_numpy(np.broadcast_to(mean, (1, dims.proprio_history, dims.proprio_dim)).copy())
+    noise = torch.randn(1, dims.action_steps, dims.action_dim, generator=source)
+    masks = torch.ones(1, dims.proprio_history, dtype=torch.bool), torch.ones(1, dims.proprio_history, dims.arms, dtype=torch.bool)
+    return (*images, proprio, *masks, torch.tensor([30.0]), noise)
+
+
+def _about(carried: Carried, names: Sequence[str], inputs: Sequence[Tensor], *, prompt: str) -> dict[str, Any]:
+    dims = carried.dims
+    return {
+        "schema": EXPORT_SCHEMA,
+        "policy": carried.config.policy.name,
+        "step": carried.step,
+        "dataset": dict(carried.dataset),
+        "stats_key": carried.stats.key,
+        "revision": carried.revision,
+        "torch": torch.__version__,
+        "prompt": prompt,
+        "inputs": list(names),
+        "shapes": {
+            name: {"shape": list(x.shape), "dtype": str(x.dtype).removeprefix("torch.")} for name, x in zip(names, inputs, strict=True)
+        },
+        "output": {"shape": [1, dims.action_steps, dims.action_dim], "dtype": "float32", "unit": "as the recipe says"},
+        "channels": {"action": list(carried.stats.features["action"].names), "proprio": list(carried.stats.features["proprio"].names)},
+        "recipe": carried.recipe.to_json(),
+    }

@@ -1,0 +1,95 @@
+"""Deliveries that are still being copied wait: news of a delivery count once a second look, some time later, finds exactly the same news.
+
+What is remembered between looks is a digest and a time per delivery with news, nothing per recording. Losing it costs one more look.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from egodata.errors import InputError
+from egodata.schema.canonical import json_digest
+from pipelines.deliveries import Delivery
+from pipelines.units import Unit
+
+SETTLE_VARIABLE = "EGO_SETTLE_S"
+SETTLE_S = 30.0
+
+
+def settle_s() -> float:
+    """Return for how long news have to stay the same; ``EGO_SETTLE_S`` overrules the shipped number.
+
+    Raises:
+        InputError: It is not a number of at least 0.
+    """
+    text = os.environ.get(SETTLE_VARIABLE, str(SETTLE_S))
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if value < 0:
+        raise InputError(f"{SETTLE_VARIABLE}={text!r}: expected seconds, at least 0")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look at the deliveries came to.
+
+    Attributes:
+        ready: Partitions to report now.
+        waiting: Deliveries whose news changed since the last look, or were not seen for long enough.
+        cursor: What the next look has to know.
+    """
+
+    ready: tuple[Unit, ...]
+    waiting: tuple[Delivery, ...]
+    cursor: str
+
+
+def _name(delivery: Delivery) -> str:
+    return json_digest([delivery.vendor, delivery.raw, delivery.dataset, delivery.delivery])[:16]
+
+
+def _digest(news: Iterable[Unit]) -> str:
+    return json_digest([[unit.key, unit.version] for unit in news])[:16]
+
+
+def _remembered(cursor: str | None) -> Mapping[str, tuple[str, float]]:
+    try:
+        return {str(name): (str(digest), float(since)) for name, (digest, since) in json.loads(cursor or "{}").items()}
+    except (ValueError, TypeError, AttributeError):
+        return {}  # as after an upgrade: everything waits for one more look
+
+
+def settled(cursor: str | None, news: Iterable[Unit], *, now_s: float, wait_s: float, limit: int) -> Look:
+    """Say which news are complete deliveries.
+
+    Args:
+        cursor: What the last look left; None for the first.
+        news: New and changed partitions of all deliveries.
+        now_s: Time in unix seconds.
+        wait_s: For how long news have to stay the same.
+        limit: Most partitions to report at once; the others follow at the next look, without waiting again.
+    """
+    before, groups = _remembered(cursor), dict[Delivery, list[Unit]]()
+    for unit in news:
+        groups.setdefault(unit.delivery, []).append(unit)
+    ready: list[Unit] = []
+    waiting: list[Delivery] = []
+    after: dict[str, tuple[str, float]] = {}
+    for delivery, group in groups.items():
+        digest, since = before.get(_name(delivery), ("", now_s))
+        if digest != _digest(group):
+            after[_name(delivery)] = (_digest(group), now_s)
+            waiting.append(delivery)
+        elif now_s - since < wait_s:
+            after[_name(delivery)] = (digest, since)
+            waiting.append(delivery)
+        else:
+            now, later = group[: limit - len(ready)], group[limit - len(ready) :]
+            ready += now
+            if later:
+                after[_name(delivery)] = (_digest(later), since)
+    return Look(tuple(ready), tuple(waiting), json.dumps(after, sort_keys=True))

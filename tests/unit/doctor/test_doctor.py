@@ -1,0 +1,150 @@
+"""`egodata doctor` on deliveries and stores, and waivers wherever findings are shown."""
+
+import json
+import shutil
+import time
+from dataclasses import replace
+
+import pytest
+
+from egodata.cli.main import cli, run
+from egodata.doctor import examine_delivery
+from egodata.doctor.delivery import guess_vendor, job_for
+from egodata.errors import InputError
+from egodata.findings import Severity
+from egodata.ingest import discover
+from egodata.reports.limits import Checks
+from tests.unit.ingest.conftest import IDS, bench, raw, video  # noqa: F401  fixtures
+from tests.unit.vendors.conftest import LeRobotFiles, MeckaFiles
+
+
+def doctor(capsys, *words):
+    capsys.readouterr()
+    status = run(cli, ["doctor", *map(str, words), "--json"], program="egodata")
+    return status, json.loads(capsys.readouterr().out or "{}")
+
+
+def cut(files):
+    path = files.folder / f"{files.id}_video.mp4"
+    path.write_bytes(files.video[:900])
+
+
+def codes(value, episode=None):
+    return {item["code"] for item in value["findings"] if episode in (None, item["episode"])}
+
+
+def test_a_delivery_is_examined_and_not_touched(raw, bench, capsys):  # noqa: F811
+    cut(raw[IDS[1]])
+    before = sorted((path, path.stat().st_mtime_ns) for path in bench.raw.rglob("*"))
+    status, value = doctor(capsys, bench.raw, "--workers", "0")
+    assert status == 1 and value["verdict"] == "fail" and value["vendor"] == "mecka" and value["subjects"] == 3
+    assert codes(value, IDS[1]) == {"video-unreadable"} and value["counts"]["error"] == 1 and value["left_out"] == []
+    assert set(value["episodes"]) == {IDS[0], IDS[2]} and value["episodes"][IDS[0]]["frames"] == 12
+    assert value["watch"][0]["subject"] == IDS[1] and value["watch"][0]["how"].startswith(str(bench.raw))
+    assert before == sorted((path, path.stat().st_mtime_ns) for path in bench.raw.rglob("*"))
+    raw[IDS[1]].write()
+    status, value = doctor(capsys, bench.raw, IDS[1], "--workers", "0", "--no-pictures")
+    assert status == 0 and value["subjects"] == 1 and value["left_out"] == ["pictures: frozen and black stretches"]
+
+
+def test_one_recording_under_two_ids(raw, bench, capsys):  # noqa: F811
+    status, value = doctor(capsys, bench.raw, "--workers", "0", "--fail-on", "warning")
+    twins = [item for item in value["findings"] if item["code"] == "content-twice"]
+    assert status == 1 and {(item["episode"], item["stream"]) for item in twins} == {
+        (one, kind) for one in IDS for kind in ("numbers", "pictures")
+    }
+    bench()
+    _, stored = doctor(capsys, bench.paths.root)
+    assert {item["episode"] for item in stored["findings"] if item["code"] == "content-twice"} == set(IDS)
+
+
+def test_a_recording_by_another_name_only_is_no_twin(tmp_path, video, capsys):  # noqa: F811
+    for number, identity in enumerate(IDS[:2]):
+        files = MeckaFiles(tmp_path / "raw", identity, video=video if number else video + b"\0\0\0\x08free")
+        files.hands = files.hands.replace("0.4000000", f"0.40{number}0000")
+        files.write()
+    _, value = doctor(capsys, tmp_path / "raw", "--workers", "0")
+    assert value["subjects"] == 2 and "content-twice" not in codes(value)
+
+
+def test_the_same_finding_has_the_same_id_before_and_after_ingest(raw, bench, capsys):  # noqa: F811
+    cut(raw[IDS[1]])
+    _, before = doctor(capsys, bench.raw, "--workers", "0")
+    bench()
+    status, after = doctor(capsys, bench.paths.root)
+    assert status == 1 and after["kind"] == "store" and after["subjects"] == 3
+    assert {item["id"] for item in before["findings"] if item["code"] == "video-unreadable"} <= {item["id"] for item in after["findings"]}
+
+
+def test_a_store_with_a_damaged_file_and_a_waived_finding(raw, bench, capsys):  # noqa: F811
+    bench()
+    (path,) = bench.paths.episode_link(IDS[0]).glob("obs_head_pose/c/0/0")
+    path.write_bytes(path.read_bytes()[:-3])
+    status, value = doctor(capsys, bench.paths.root)
+    (damage,) = [item for item in value["findings"] if item["code"] == "files-damaged"]
+    assert status == 1 and damage["episode"] == IDS[0] and "obs_head_pose" in damage["message"]
+    store = str(bench.paths.root)
+    for item in value["findings"]:
+        if item["severity"] == "error":
+            assert run(cli, ["waive", store, item["id"], "--reason", "only a test"], program="egodata") == 0
+    status, value = doctor(capsys, store)
+    assert status == 0 and value["counts"]["waived"] >= 1 and value["counts"]["error"] == 0
+    assert {item["waived"] for item in value["findings"] if item["severity"] == "error"} == {"only a test"}
+    assert not any(item["subject"] == IDS[0] and "obs_head_pose" in item["why"] for item in value["watch"])
+
+
+def test_a_waiver_is_shown_by_validate_inspect_and_the_reports(raw, bench, capsys):  # noqa: F811
+    invented = {"w": 1920, "h": 1080, "fl_x": 1920, "fl_y": 1920, "cx": 960, "cy": 540}
+    (raw[IDS[0]].folder / "intrinsics.json").write_text(json.dumps(invented))
+    bench()
+    store = str(bench.paths.root)
+    assert run(cli, ["validate", store, IDS[0]], program="egodata") == 1
+    _, value = doctor(capsys, store, "--no-pictures")
+    ids = {item["code"]: item["id"] for item in value["findings"] if item["episode"] == IDS[0]}
+    for code in ("k-invented", "calibration-invented"):
+        assert run(cli, ["waive", store, ids[code], "--reason", "a test rig"], program="egodata") == 0
+    assert run(cli, ["validate", store, IDS[0]], program="egodata") == 0
+    assert "[waived:" in capsys.readouterr().out
+    assert run(cli, ["inspect", store, IDS[0], "--json"], program="egodata") == 0
+    shown = {item["id"]: item["waived"] for item in json.loads(capsys.readouterr().out)["findings"]}
+    assert shown[ids["k-invented"]] == "a test rig"
+    assert {item.id: item.waived for item in bench().findings}[ids["calibration-invented"]] == "a test rig"
+
+
+def test_the_vendor_is_found_or_asked_for(raw, bench, tmp_path, video):  # noqa: F811
+    assert guess_vendor(bench.raw) == "mecka"
+    LeRobotFiles(tmp_path / "arms", video).write()
+    assert guess_vendor(tmp_path / "arms") == "lerobot"
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="neither a store nor a delivery"):
+        guess_vendor(tmp_path / "empty")
+    shutil.copytree(tmp_path / "arms" / "meta", bench.raw / "meta")
+    shutil.copytree(tmp_path / "arms" / "data", bench.raw / "data")
+    shutil.copytree(tmp_path / "arms" / "videos", bench.raw / "videos")
+    with pytest.raises(InputError, match="can be read as lerobot and as mecka. Say which"):
+        guess_vendor(bench.raw)
+
+
+def test_tables_for_people(raw, bench, capsys):  # noqa: F811
+    cut(raw[IDS[2]])
+    assert run(cli, ["doctor", str(bench.raw), "--workers", "0"], program="egodata") == 1
+    out = capsys.readouterr().out
+    assert "Watch these" in out and "video-unreadable" in out and "mecka delivery" in out and "3 examined" in out
+    assert run(cli, ["doctor", str(bench.raw), "nobody"], program="egodata") == 2
+
+
+class _Endless(dict):
+    def __reduce__(self):
+        return time.sleep, (3600,)
+
+
+@pytest.mark.slow
+def test_a_reader_that_hangs_costs_its_own_recording(raw, bench, monkeypatch):  # noqa: F811
+    job = replace(job_for(bench.raw, vendor="mecka"), stall_s=4.0)
+    discovered = discover(bench.raw, "mecka")
+    hung = replace(discovered, recordings=(discovered.recordings[0], replace(discovered.recordings[1], details=_Endless(a=1))))
+    source = type("Source", (), {"discover": lambda *_: hung})
+    monkeypatch.setattr("egodata.doctor.delivery.get_source", lambda name: source)
+    report = examine_delivery(bench.raw, job=job, vendor="mecka", checks=Checks(), workers=1)
+    assert [item.subject for item in report.examined] == list(IDS[:2])
+    assert {item.code for item in report.findings if item.severity is Severity.ERROR} == {"worker-stopped"} and report.status == 1

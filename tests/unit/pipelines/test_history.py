@@ -1,0 +1,64 @@
+"""The history of checks, waivers, and notices of failed runs."""
+
+import json
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from egodata.doctor.stored import known_findings
+from egodata.findings import Finding, Severity
+from egodata.schema.layout import StorePaths, open_root
+from pipelines.history import Verdict, keep_verdicts, newest, read_history
+from pipelines.notices import COMMAND_VARIABLE, keep_notice, notices_file
+from pipelines.waivers import keep_gate_findings
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> StorePaths:
+    return open_root(tmp_path / "store", create=True)
+
+
+def test_every_verdict_is_kept_and_the_newest_is_found(paths: StorePaths) -> None:
+    good, bad = Verdict("digests", True, episode_id="a"), Verdict("digests", False, "changed", episode_id="a", blocking=True)
+    assert keep_verdicts(paths, {}, asset="episode_zarr", run_id="r0") is None
+    for number, verdict in enumerate([good, bad, good]):
+        keep_verdicts(
+            paths, {"a": [verdict], "b": [Verdict("digests", True, episode_id="b")]}, asset="episode_zarr", run_id=f"run-{number}"
+        )
+    keep_verdicts(paths, {"mine--v1": [Verdict("leakage_gates", True)]}, asset="dataset", run_id="run-3")
+    rows = read_history(paths, asset="episode_zarr", partition="a")
+    assert [row["passed"] for row in rows] == [True, False, True]
+    assert rows[1]["blocking"] and rows[1]["value"] == "changed" and rows[1]["run_id"] == "run-1"
+    last = newest(read_history(paths))
+    assert {(row["asset"], row["partition"]): row["run_id"] for row in last} == {
+        ("episode_zarr", "a"): "run-2",
+        ("episode_zarr", "b"): "run-2",
+        ("dataset", "mine--v1"): "run-3",
+    }
+
+
+def test_a_closed_gate_leaves_its_findings_to_be_looked_up(paths: StorePaths) -> None:
+    finding = Finding("content-unproven", Severity.ERROR, "ep", "not proven", stream="parity/content", content="c" * 64)
+    keep_gate_findings(paths, [finding], gate="freeze of mine@v1")
+    kept = json.loads((paths.reports / "gates" / f"{finding.id}.json").read_text())
+    assert (kept["id"], kept["gate"], kept["content"]) == (finding.id, "freeze of mine@v1", "c" * 64)
+    assert known_findings(paths) == {finding.id: finding}, "so `egodata waive` knows it"
+
+
+def test_a_failed_run_leaves_a_line_and_calls_the_labs_program(
+    paths: StorePaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = dg.DagsterRun(job_name="build_episodes", run_id="0" * 36, asset_selection={dg.AssetKey("episode_zarr")})
+    out = tmp_path / "told"
+    program = f"{sys.executable} -c \"import sys; open('{out}', 'w').write(sys.stdin.read())\""
+    monkeypatch.setenv(COMMAND_VARIABLE, program)
+    keep_notice(paths, run, reasons=["3 of 60 partitions failed"])
+    (line,) = notices_file(paths).read_text().splitlines()
+    assert json.loads(line)["reasons"] == ["3 of 60 partitions failed"]
+    assert json.loads(out.read_text()) == json.loads(line)
+    monkeypatch.setenv(COMMAND_VARIABLE, "false")
+    keep_notice(paths, run, reasons=["again"])
+    assert len(notices_file(paths).read_text().splitlines()) == 2
+    assert f"{COMMAND_VARIABLE} failed" in caplog.text
