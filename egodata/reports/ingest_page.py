@@ -177,6 +177,7 @@ def _plots(looked: _Looked) -> Iterator[str]:
         "missing_left": "share of frames without a left hand",
         "missing_right": "share of frames without a right hand",
         "inside_share": "share of keypoints that project into the picture",
+        "behind_share": "share of keypoints behind the camera",
         "head_path_m": "path of the head in metres",
         "head_step_m": "largest step of the head in metres",
     }
@@ -204,7 +205,8 @@ def _pictures(report: Mapping[str, Any], looked: _Looked) -> Iterator[str]:
         shown = "".join(f'<img alt="" src="data:image/jpeg;base64,{base64.b64encode(data).decode()}">' for data in pictures)
         codes = ", ".join(sorted({finding["code"] for finding in noted[episode_id]["findings"] if finding["severity"] != "info"}))
         found = looked.figures[episode_id]
-        spread = f", keypoints inside {found['inside_share']:.0%}, spread {found['spread_px'][0]:.0f} px" if "inside_share" in found else ""
+        where = f"spread {found['spread_px'][0]:.0f} px" if found.get("behind_share") == 0 else f"behind {found.get('behind_share', 0):.0%}"
+        spread = f", keypoints inside {found['inside_share']:.0%}, {where}" if "inside_share" in found else ""
         caption = f"{episode_id}: {noted[episode_id]['status']}, {found['frames']} frames{spread}{'; ' + codes if codes else ''}"
         yield f'<figure><div style="display:flex;gap:3px">{shown}</div><figcaption>{escape(caption)}</figcaption></figure>'
     yield "</div>"

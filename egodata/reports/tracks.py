@@ -14,8 +14,6 @@ from egodata.geometry.rotation import Array
 from egodata.names import nearest
 from egodata.schema.features import HEAD_POSE, SIDES, TIMESTAMPS, valid_key
 
-_PROJECTED_MODELS = ("PINHOLE", "OPENCV")
-
 
 @dataclass(frozen=True, slots=True)
 class HandTrack:
@@ -57,8 +55,8 @@ class Tracks:
         if self.camera_T_world is None or self.camera is None:
             return np.full((len(points_m), 2), np.nan)
         scaled = self.camera.scaled(*size)
-        distortion = () if scaled.rectified or scaled.model == "PINHOLE" else scaled.distortion
-        return project(transform_points(self.camera_T_world[frame], points_m), np.array(scaled.k), distortion)
+        model, distortion = scaled.lens
+        return project(transform_points(self.camera_T_world[frame], points_m), np.array(scaled.k), distortion, model=model)
 
 
 def pick_camera(reader: EpisodeReader, camera: str | None) -> str:
@@ -92,8 +90,6 @@ def _camera_way(
     """Return (T, 4, 4) from the episode's coordinate frame into the camera, or why there is none."""
     if camera is None:
         return None, "no calibration: nothing is projected"
-    if camera.model not in _PROJECTED_MODELS and not camera.rectified:
-        return None, f"camera model {camera.model}: nothing is projected"
     mount = np.eye(4) if camera.reference_T_camera is None else np.array(camera.reference_T_camera, np.float64)
     if reference_frame == "head" and HEAD_POSE in arrays:
         return invert(_poses(arrays, HEAD_POSE) @ mount), ""
