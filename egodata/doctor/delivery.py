@@ -33,6 +33,7 @@ from egodata.vendors import Discovery, RecordingRef
 from egodata.video import DEFAULT_SETTINGS
 
 LABEL = "doctor"
+SHOWN_SUFFIXES = (".mp4", ".mov", ".mkv", ".avi", ".webm", ".vrs")
 NO_PICTURES = "pictures: frozen and black stretches"
 
 
@@ -160,7 +161,10 @@ def _given_up(pending: Pending, finding: Finding) -> Examined:
 
 
 def _file_of(ref: RecordingRef) -> str:
-    return str(next(iter(ref.files.get("media", ())), ref.root))
+    """Name the file that a person looks at: the recording's first video, else the first of its files."""
+    files = ref.files.get("media", ())
+    shown = [path for path in files if path.suffix.lower() in SHOWN_SUFFIXES]
+    return str(next(iter((*shown, *files)), ref.root))
 
 
 def _examine(pending: Pending, *, examination: _Examination) -> Examined:
