@@ -13,7 +13,7 @@ from egodata.formats.zarr import ZarrStore, attach_annotations, attach_calibrati
 from egodata.ingest.clips import ClipRule, cut_drafts
 from egodata.ingest.damage import damage_seen
 from egodata.ingest.declare import with_declared_frame
-from egodata.ingest.digests import RawDigests, raw_digest
+from egodata.ingest.digests import FileDigests, RawDigests, raw_digest
 from egodata.ingest.ledger import LedgerEntry, clear_quarantine, findings_from_json, read_entry, write_entry, write_quarantine
 from egodata.ingest.report import ATTACHED, BUILT, SET_ASIDE, SKIPPED, Outcome
 from egodata.ingest.sources import get_source
@@ -69,11 +69,11 @@ def converter(ref: RecordingRef) -> str:
     return f"{ref.vendor}/{get_source(ref.vendor).version}"
 
 
-def look(ref: RecordingRef, job: Job) -> tuple[Outcome | None, RawDigests | None]:
+def look(ref: RecordingRef, job: Job, files: FileDigests) -> tuple[Outcome | None, RawDigests | None]:
     """Digest a recording's files; return its outcome too where nothing changed. What goes wrong here is left for `treat` to say."""
     begun = time.monotonic()
     try:
-        raw = raw_digest(ref)
+        raw = raw_digest(ref, files)
     except OSError:
         return None, None
     try:

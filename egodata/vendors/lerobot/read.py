@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from egodata.episode import Clip, EpisodeDraft, EpisodeMeta, VideoSource
@@ -18,6 +17,7 @@ from egodata.vendors.human import CONVENTION, canonical_embodiment
 from egodata.vendors.lerobot.cameras import Matched, check_match, match, scan_cameras
 from egodata.vendors.lerobot.columns import human_arrays, joint_arrays, whole_numbers
 from egodata.vendors.lerobot.config import LeRobotConfig
+from egodata.vendors.lerobot.parquet import read_parquet
 from egodata.video import VideoScan
 
 TIMESTAMP_TOLERANCE_S = 1e-3
@@ -68,7 +68,7 @@ def _read_table(ref: RecordingRef, notes: Notes) -> pa.Table:
         notes.refuse("file-missing", f"{ref.details['data']}: not delivered, though a video is. Ask for the file.", stream=path.name)
     shared = ref.details["rows"] is not None
     try:
-        table = pq.read_table(path, filters=[("episode_index", "==", ref.details["index"])] if shared else None)
+        table = read_parquet(path, filters=[("episode_index", "==", ref.details["index"])] if shared else None)
     except (pa.ArrowException, OSError) as error:
         notes.refuse("parquet-unreadable", f"{path.name}: {' '.join(str(error).split())[:200]}. Ask for the file again.", stream=path.name)
     missing = [name for name in ("frame_index", "timestamp") if name not in table.column_names]
