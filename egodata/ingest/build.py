@@ -198,7 +198,9 @@ def _noticed(before: LedgerEntry | None, ref: RecordingRef, job: Job, raw: RawDi
     if damage:
         yield Finding("damage-repaired", Severity.WARNING, ref.id, f"{damage}: built again from the delivery.")
     for gone in _no_longer_made(before, job, made):
-        message = f"episode {gone} is not among today's clips and is no longer published; datasets that hold it still open it, else gc frees it"
+        message = (
+            f"episode {gone} is not among today's clips and is no longer published; datasets that hold it still open it, else gc frees it"
+        )
         yield Finding("clip-withdrawn", Severity.WARNING, ref.id, message, stream=gone)
     other = job.known_raw.get(raw.raw, ref.id)
     if other != ref.id:

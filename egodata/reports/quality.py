@@ -185,7 +185,9 @@ def _outside(look: _Look, seen: Reprojection, *, size: tuple[int, int]) -> Found
     width, height = size
     stream = f"images.{look.reader.meta.reference_camera}"
     if seen.inside < look.limits.inside_share:
-        message = f"{seen.inside:.1%} of the keypoints project into the {width}x{height} picture: K, axes or the pairing of files may be wrong."
+        message = (
+            f"{seen.inside:.1%} of the keypoints project into the {width}x{height} picture: K, axes or the pairing of files may be wrong."
+        )
         limit = f"at least {look.limits.inside_share:.0%}"
         yield look.finding("projection-outside", message, stream=stream, expected=limit, got=f"{seen.inside:.1%}")
     elif max(seen.spread_px) < look.limits.spread_share * width:

@@ -135,8 +135,8 @@ def _without_vrs(track: Track | None, hands: Hands | None, notes: Notes) -> _Sou
         )
     notes.add(
         "camera-absent",
-        "MPS output without its VRS file: an episode of poses without images, timed by its hand tracking; its head pose has the axes of the "
-        "device, not those of a camera",
+        "MPS output without its VRS file: an episode of poses without images, timed by its hand tracking; its head pose has the axes of "
+        "the device, not those of a camera",
     )
     extra = {"poses_source": track.source, "hands_source": hands.source, "head_axes": "device"}
     return _Source(hands.stamps_ns, None, track, hands, extra)

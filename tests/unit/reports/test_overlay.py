@@ -176,7 +176,10 @@ def test_without_camera_and_poses_there_is_nothing_to_draw():
 
 def test_a_hand_without_a_valid_row_is_said_to_be_invalid():
     episode = hands_episode()
-    arrays = {key: np.full_like(value, np.nan) if "left.obs" in key and value.dtype.kind == "f" else value for key, value in episode.arrays.items()}
+    arrays = {
+        key: np.full_like(value, np.nan) if "left.obs" in key and value.dtype.kind == "f" else value
+        for key, value in episode.arrays.items()
+    }
     tracks = load_tracks(replace(episode, arrays=arrays), "front_1")
     assert not tracks.hands["left"].valid.any() and tracks.hands["right"].valid.all()
 
