@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 
 from egodata.annotations import Span
+from egodata.catalog.rows import catalog_from_lance
 from egodata.errors import ConfigError, VideoError
+from egodata.formats.lance import build_lance
 from egodata.formats.zarr import ZarrStore, verify_episode
 from egodata.formats.zarr.gc import collect_garbage
-from egodata.ingest import build
+from egodata.ingest import IngestOptions, build, ingest
 from egodata.ingest.clips import ClipRule, cut_drafts, load_clips
-from egodata.testing.drafts import small_draft
+from egodata.schema.layout import StorePaths
+from egodata.testing.drafts import moving_frames, small_draft, write_source
 from egodata.vendors import Drafts, SetAside
 from egodata.video import EncodeSettings
 
@@ -166,3 +169,28 @@ def test_a_clip_that_cannot_be_published_takes_its_siblings_back(raw, bench, tmp
     again = bench(clips=rule, only=(IDS[0],), settings=OTHER).outcomes[0]
     assert again.status == "built" and set(again.episodes) == {one, other} == set(store.episode_ids())
     assert not set(contents.values()) & set(again.episodes.values())
+
+
+def test_a_redelivery_that_cuts_otherwise_leaves_no_old_piece_published(tmp_path):
+    pytest.importorskip("scale_json_binary")
+    from tests.unit.vendors.vendor_files import ScaleFiles, text_clip  # needs the extra
+
+    video = write_source(tmp_path / "video.mp4", moving_frames(40, (96, 60), 3)).read_bytes()
+    paths = StorePaths(tmp_path / "store")
+    options = IngestOptions("scale", paths.root, workers=0, settings=OTHER)
+
+    def delivered(*inactive):
+        issues = [text_clip(start, end, Collector_Quality_Issue=["Inactive Time"]) for start, end in inactive]
+        files = ScaleFiles(tmp_path / "raw", texts={"Sub-goal": [text_clip(0, 30, "fold")], "Collector Issue": issues}, video=video)
+        files.write()
+        (outcome,) = ingest(tmp_path / "raw", options=options).outcomes
+        return files.id, outcome
+
+    name, first = delivered()
+    assert list(first.episodes) == [name]
+    _, again = delivered((14, 16))
+    assert again.status == "built" and list(again.episodes) == [f"{name}-c0-14", f"{name}-c16-40"]
+    assert [finding.stream for finding in again.findings if finding.code == "clip-withdrawn"] == [name]
+    assert ZarrStore(paths).episode_ids() == sorted(again.episodes)
+    build_lance(paths)
+    assert [row.episode_id for row in catalog_from_lance(paths)] == sorted(again.episodes)
