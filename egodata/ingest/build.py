@@ -69,7 +69,7 @@ def converter(ref: RecordingRef) -> str:
     return f"{ref.vendor}/{get_source(ref.vendor).version}"
 
 
-def look(ref: RecordingRef, job: Job, files: FileDigests) -> tuple[Outcome | None, RawDigests | None]:
+def look(ref: RecordingRef, job: Job, *, files: FileDigests) -> tuple[Outcome | None, RawDigests | None]:
     """Digest a recording's files; return its outcome too where nothing changed. What goes wrong here is left for `treat` to say."""
     begun = time.monotonic()
     try:
@@ -169,7 +169,7 @@ def _treat(ref: RecordingRef, job: Job, raw: RawDigests) -> Outcome:
             return _attach(draft, job.paths)
         return publish_draft(job.paths, _stamped(draft, ref, job, raw), settings=job.settings)
 
-    contents = publish_together(job.paths, drafts.episodes, make)
+    contents = publish_together(job.paths, drafts.episodes, make=make)
     for gone in _no_longer_made(before, job, made):
         withdraw_episode(job.paths, gone)
     _record(ref, job, raw, contents=contents, findings=findings)

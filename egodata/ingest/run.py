@@ -210,7 +210,7 @@ def _treat_all(recordings: Sequence[RecordingRef], job: Job, *, workers: int, sp
     waiting: list[Pending] = []
     files = FileDigests(recordings)
     for ref in recordings:
-        outcome, raw = look(ref, job, files)
+        outcome, raw = look(ref, job, files=files)
         if outcome is None:
             waiting.append((ref, raw))
         else:

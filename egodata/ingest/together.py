@@ -14,7 +14,9 @@ from egodata.schema.digests import EpisodeDigests
 from egodata.schema.layout import StorePaths
 
 
-def publish_together(paths: StorePaths, drafts: Sequence[EpisodeDraft], make: Callable[[EpisodeDraft], EpisodeDigests]) -> dict[str, str]:
+def publish_together(
+    paths: StorePaths, drafts: Sequence[EpisodeDraft], *, make: Callable[[EpisodeDraft], EpisodeDigests]
+) -> dict[str, str]:
     """Publish the episodes of a recording one by one; if one fails, those before it are put back to what they were.
 
     Args:

@@ -137,9 +137,9 @@ def _hand(arrays: dict[str, NDArray[np.generic]], side: str) -> HandTrack:
         if poses is None and f"{side}.{name}" in arrays:
             poses = _poses(arrays, f"{side}.{name}")
     rows = max(len(value) for value in arrays.values())
-    valid: NDArray[np.bool_] = np.ones(rows, np.bool_)
+    valid = np.ones(rows, np.bool_)
     if poses is not None:
-        valid = np.isfinite(poses[:, :3, :]).all(axis=(1, 2))  # the last row of a matrix is finite whatever the pose
+        valid = np.asarray(np.isfinite(poses[:, :3, :]).all(axis=(1, 2)), np.bool_)  # a matrix's last row is finite whatever the pose
     elif points is not None:
-        valid = np.isfinite(points).all(axis=2).any(axis=1)
+        valid = np.asarray(np.isfinite(points.sum(axis=2)).any(axis=1), np.bool_)
     return HandTrack(points, poses, valid)

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -33,10 +34,10 @@ def find_program() -> str | None:
     if own is not None:
         return own
     try:
-        import imageio_ffmpeg
+        brought = import_module("imageio_ffmpeg")
     except ImportError:
         return None
-    return str(imageio_ffmpeg.get_ffmpeg_exe())
+    return str(brought.get_ffmpeg_exe())
 
 
 class ProgramContainer:
