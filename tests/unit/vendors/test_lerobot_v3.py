@@ -253,7 +253,7 @@ def test_no_list_or_a_broken_one(v3):
 @pytest.mark.parametrize(
     "template",
     ["{episode_index.__class__}", "{episode_index[0]}", "{episode_index!r}", "{episode_index:999999999d}", "{episode_index:{width}}",
-     "{other}", "{}", "{episode_index", "{video_key:03d}", "{video_key:>99}"],
+     "{other}", "{}", "{episode_index", "{video_key:03d}", "{video_key:>99}", "a" * 256, "a/" * 600, "data/\0"],
 )  # fmt: skip
 def test_templates_are_filled_without_trusting_them(template):
     with pytest.raises(InputError, match=r"meta/info\.json: data_path .* cannot be filled"):
