@@ -43,6 +43,11 @@ class CameraCalibration:
         if np.shape(self.k) != (3, 4):
             raise SchemaError(f"camera K: expected 3x4, got shape {np.shape(self.k)}")
 
+    @property
+    def lens(self) -> tuple[str, tuple[float, ...]]:
+        """Model and coefficients by which frames are bent; PINHOLE and none where they were undistorted."""
+        return ("PINHOLE", ()) if self.rectified else (self.model, self.distortion)
+
     def scaled(self, width_px: int, height_px: int) -> "CameraCalibration":
         """Return the calibration for the image resized to the given size, per axis."""
         k = np.array(self.k, np.float64)

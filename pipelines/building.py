@@ -6,7 +6,9 @@ import dagster as dg
 
 from egodata.errors import EgodataError
 from egodata.findings import Finding, Severity
-from egodata.ingest import Outcome, attach_recording, ingest
+from egodata.formats import open_store
+from egodata.ingest import IngestReport, Outcome, attach_recording, ingest
+from egodata.reports.ingest_page import write_ingest_page
 from egodata.schema.layout import StorePaths
 from egodata.vendors import Discovery, RecordingRef, SetAside, VendorOptions
 from pipelines.batches import Batch, Made
@@ -42,10 +44,24 @@ def build(batch: Batch, store: StoreResource) -> None:
         options = delivery.options(batch.paths, only=recordings, workers=workers_for(name, store.workers))
         heard = _listener(batch, previews=not any(is_shard(unit.key) for unit in group))
         try:
-            ingest(delivery.folder, options=options, progress=report, on_outcome=heard, spread=spread_for(name))
+            done = ingest(delivery.folder, options=options, progress=report, on_outcome=heard, spread=spread_for(name))
         except (EgodataError, OSError) as error:
             batch.unfinished(recordings, error=error)
+            continue
+        _write_page(batch, done)
     batch.finish()
+
+
+def _write_page(batch: Batch, report: IngestReport) -> None:
+    """Write the report's page beside it, as the command does; every recording is reported already, so a page that fails fails none."""
+    if report.path is None:
+        return
+    try:
+        page = write_ingest_page(report.to_json(), open_store(batch.paths, "zarr"), out=report.path.with_suffix(".html"))
+    except (EgodataError, OSError) as error:
+        batch.context.log.warning(f"ingest report {report.path}: its page could not be written ({error})")
+    else:
+        batch.context.log.info(f"ingest report: {page}")
 
 
 def _listener(batch: Batch, *, previews: bool) -> Callable[[Outcome], None]:

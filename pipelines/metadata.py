@@ -24,6 +24,7 @@ Metadata = dict[str, Any]
 
 TABLE_ROWS = 200
 PREVIEW_TILE_PX = 380
+FINDING_COLUMNS = ("episode", "severity", "code", "stream", "frames", "message", "id", "waived")
 CHECK_COLUMNS = ("episode", "check", "verdict", "severity", "blocking", "seen")
 
 
@@ -33,7 +34,7 @@ def png_preview(png: bytes) -> dg.MarkdownMetadataValue:
 
 
 def findings_table(findings: Sequence[Finding]) -> dg.TableMetadataValue:
-    """Return findings as a table: severity, code, stream, frames, message."""
+    """Return findings as a table: episode, severity, code, stream, frames, message, id, and why a person accepted it."""
     records = [
         dg.TableRecord(
             {
@@ -43,11 +44,13 @@ def findings_table(findings: Sequence[Finding]) -> dg.TableMetadataValue:
                 "stream": item.stream,
                 "frames": "" if item.frames is None else f"[{item.frames[0]}, {item.frames[1]})",
                 "message": item.message,
+                "id": item.id,
+                "waived": item.waived or "",
             }
         )
         for item in findings[:TABLE_ROWS]
     ]
-    columns = [dg.TableColumn(name, "string") for name in ("episode", "severity", "code", "stream", "frames", "message")]
+    columns = [dg.TableColumn(name, "string") for name in FINDING_COLUMNS]
     return dg.MetadataValue.table(records=records, schema=dg.TableSchema(columns=columns))
 
 

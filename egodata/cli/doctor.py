@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from egodata.doctor import DoctorReport
 
 SHOWN = 40
+PROJECTIONS = 10
 
 
 @click.command()
@@ -102,6 +103,7 @@ def _show(report: "DoctorReport") -> None:
     kinds = Counter((finding.code, finding.severity.name.lower()) for finding in report.findings if finding.severity < Severity.WARNING)
     if kinds:
         echo("also noted: " + ", ".join(f"{code} ({count})" for (code, _), count in sorted(kinds.items())))
+    _show_projections(report)
     counts = report.to_json()["counts"]
     what = f"{report.vendor} delivery" if report.kind == "delivery" else "store"
     absent = f", {len(report.absent)} absent" if report.absent else ""
@@ -112,3 +114,20 @@ def _show(report: "DoctorReport") -> None:
     if report.watch:
         rows = [(item.subject, item.why, f"{item.frames[0]}-{item.frames[1]}" if item.frames else "", item.how) for item in report.watch]
         print_table("Watch these", ("episode", "why", "frames", "how"), rows)
+
+
+def _show_projections(report: "DoctorReport") -> None:
+    """Print where keypoints fall in the picture, the episodes with the fewest inside first."""
+    seen = {key: found for item in report.examined for key, found in item.figures.items() if "inside_share" in found}
+    rows = [
+        (key, f"{found['inside_share']:.1%}", f"{found['behind_share']:.1%}", *(_pair(found[name]) for name in ("centre_px", "spread_px")))
+        for key, found in sorted(seen.items(), key=lambda pair: (pair[1]["inside_share"], pair[0]))
+    ]
+    if rows:
+        print_table("Keypoints in the picture", ("episode", "inside", "behind", "centre px", "spread px"), rows[:PROJECTIONS])
+        if len(rows) > PROJECTIONS:
+            echo(f"and {len(rows) - PROJECTIONS} more, all with --json")
+
+
+def _pair(values: list[float | None]) -> str:
+    return ", ".join("none" if value is None else f"{value:.0f}" for value in values)

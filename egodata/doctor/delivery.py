@@ -16,7 +16,7 @@ from egodata.findings import Finding, Severity, placed
 from egodata.findings.waivers import read_waivers, with_waivers
 from egodata.ingest.build import Job, failure, read_drafts
 from egodata.ingest.declare import check_declared
-from egodata.ingest.digests import RawDigests, raw_digest
+from egodata.ingest.digests import FileDigests, RawDigests, raw_digest
 from egodata.ingest.observe import vendor_options
 from egodata.ingest.pool import Pending, run_guarded
 from egodata.ingest.sources import SOURCES, get_source
@@ -33,6 +33,7 @@ from egodata.vendors import Discovery, RecordingRef
 from egodata.video import DEFAULT_SETTINGS
 
 LABEL = "doctor"
+SHOWN_SUFFIXES = (".mp4", ".mov", ".mkv", ".avi", ".webm", ".vrs")
 NO_PICTURES = "pictures: frozen and black stretches"
 
 
@@ -148,11 +149,21 @@ def _wanted(discovery: Discovery, only: tuple[str, ...]) -> list[RecordingRef]:
 
 def _examine_all(refs: list[RecordingRef], examination: _Examination, workers: int | None) -> Generator[Examined, None, None]:
     work = partial(_examine, examination=examination)
-    waiting: list[Pending] = [(ref, None) for ref in refs]
+    waiting: list[Pending] = list(_digested(refs))
     wanted = min(2, os.cpu_count() or 1) if workers is None else workers
     if wanted == 0 or not waiting:
         return (work(pending) for pending in waiting)
     return run_guarded(waiting, work, give_up=_given_up, workers=wanted, stall_s=examination.job.stall_s)
+
+
+def _digested(refs: list[RecordingRef]) -> Iterator[Pending]:
+    """Read files that several recordings share here, once; the others are read where their recording is examined."""
+    files = FileDigests(refs)
+    for ref in refs:
+        try:
+            yield ref, raw_digest(ref, files) if files.shares(ref) else None
+        except OSError:
+            yield ref, None  # the examination meets it again and says so
 
 
 def _given_up(pending: Pending, finding: Finding) -> Examined:
@@ -160,14 +171,17 @@ def _given_up(pending: Pending, finding: Finding) -> Examined:
 
 
 def _file_of(ref: RecordingRef) -> str:
-    return str(next(iter(ref.files.get("media", ())), ref.root))
+    """Name the file that a person looks at: the recording's first video, else the first of its files."""
+    files = ref.files.get("media", ())
+    shown = [path for path in files if path.suffix.lower() in SHOWN_SUFFIXES]
+    return str(next(iter((*shown, *files)), ref.root))
 
 
 def _examine(pending: Pending, *, examination: _Examination) -> Examined:
     """Examine one recording; what goes wrong is a finding, as in ingest."""
     ref, raw = pending
     try:
-        raw = raw_digest(ref)
+        raw = raw or raw_digest(ref)
         drafts = read_drafts(ref, examination.job)
         given = (*drafts.findings, *(finding for draft in drafts.episodes for finding in draft.findings))
         own: list[Finding] = []

@@ -13,12 +13,14 @@ from egodata.formats.zarr import ZarrStore, attach_annotations, attach_calibrati
 from egodata.ingest.clips import ClipRule, cut_drafts
 from egodata.ingest.damage import damage_seen
 from egodata.ingest.declare import with_declared_frame
-from egodata.ingest.digests import RawDigests, raw_digest
+from egodata.ingest.digests import FileDigests, RawDigests, raw_digest
 from egodata.ingest.ledger import LedgerEntry, clear_quarantine, findings_from_json, read_entry, write_entry, write_quarantine
 from egodata.ingest.report import ATTACHED, BUILT, SET_ASIDE, SKIPPED, Outcome
 from egodata.ingest.sources import get_source
+from egodata.ingest.together import publish_together, withdraw_episode
 from egodata.schema.canonical import json_digest
 from egodata.schema.digests import EpisodeDigests
+from egodata.schema.ids import sorted_ids
 from egodata.schema.layout import StorePaths
 from egodata.vendors import VENDORS, Drafts, RecordingRef, SetAside, VendorOptions
 from egodata.video import EncodeSettings
@@ -67,11 +69,11 @@ def converter(ref: RecordingRef) -> str:
     return f"{ref.vendor}/{get_source(ref.vendor).version}"
 
 
-def look(ref: RecordingRef, job: Job) -> tuple[Outcome | None, RawDigests | None]:
+def look(ref: RecordingRef, job: Job, *, files: FileDigests) -> tuple[Outcome | None, RawDigests | None]:
     """Digest a recording's files; return its outcome too where nothing changed. What goes wrong here is left for `treat` to say."""
     begun = time.monotonic()
     try:
-        raw = raw_digest(ref)
+        raw = raw_digest(ref, files)
     except OSError:
         return None, None
     try:
@@ -155,11 +157,21 @@ def _treat(ref: RecordingRef, job: Job, raw: RawDigests) -> Outcome:
     findings = job.judged((*found, *_noticed(before, ref, job, raw, made=made)), raw)
     if any(finding.severity is Severity.ERROR and not finding.waived for finding in findings):
         raise SetAside(findings)
-    attach = "media" not in _changed(entry, ref, job, raw) and not _damage(entry, job)
-    contents = {}
-    for draft in drafts.episodes:
-        digests = _attach(draft, job.paths) if attach else publish_draft(job.paths, _stamped(draft, ref, job, raw), settings=job.settings)
-        contents[draft.meta.episode_id] = digests.content
+    attach = (
+        entry is not None
+        and set(made) == set(entry.episodes)  # new annotations can cut it differently
+        and "media" not in _changed(entry, ref, job, raw)
+        and not _damage(entry, job)
+    )
+
+    def make(draft: EpisodeDraft) -> EpisodeDigests:
+        if attach:
+            return _attach(draft, job.paths)
+        return publish_draft(job.paths, _stamped(draft, ref, job, raw), settings=job.settings)
+
+    contents = publish_together(job.paths, drafts.episodes, make=make)
+    for gone in _no_longer_made(before, job, made):
+        withdraw_episode(job.paths, gone)
     _record(ref, job, raw, contents=contents, findings=findings)
     clear_quarantine(job.paths, ref, everywhere=True)
     frames = sum(draft.meta.total_frames for draft in drafts.episodes)
@@ -185,14 +197,21 @@ def _noticed(before: LedgerEntry | None, ref: RecordingRef, job: Job, raw: RawDi
     damage = _damage(before, job)
     if damage:
         yield Finding("damage-repaired", Severity.WARNING, ref.id, f"{damage}: built again from the delivery.")
-    for gone in sorted(set(before.episodes if before else ()) - set(made)):
-        if job.paths.episode_link(gone).exists():
-            message = f"episode {gone} was cut by an earlier rule and stays. Remove it with `egodata forget STORE --episode {gone}`."
-            yield Finding("clip-left-over", Severity.WARNING, ref.id, message, stream=gone)
+    for gone in _no_longer_made(before, job, made):
+        message = (
+            f"episode {gone} is not among today's clips and is no longer published; datasets that hold it still open it, else gc frees it"
+        )
+        yield Finding("clip-withdrawn", Severity.WARNING, ref.id, message, stream=gone)
     other = job.known_raw.get(raw.raw, ref.id)
     if other != ref.id:
         message = f"the same bytes as recording {other}. For a new delivery of one dataset give its name with --dataset, or ids multiply."
         yield Finding("content-twice", Severity.WARNING, ref.id, message, expected=ref.id, got=other)
+
+
+def _no_longer_made(before: LedgerEntry | None, job: Job, made: Sequence[str]) -> list[str]:
+    """Return the published episodes of an earlier build that this one does not make, sorted."""
+    gone = set(before.episodes if before else ()) - set(made)
+    return sorted_ids(episode_id for episode_id in gone if job.paths.episode_link(episode_id).is_symlink())
 
 
 def _damage(entry: LedgerEntry | None, job: Job) -> str | None:

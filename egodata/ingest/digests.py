@@ -1,6 +1,7 @@
 """What identifies a recording's raw files: their bytes for ingest, their sizes and times for a quick look."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,18 +37,59 @@ class RawDigests:
     raw: str
 
 
-def raw_digest(ref: RecordingRef) -> RawDigests:
+class FileDigests:
+    """Reads a file that several recordings share once for all of them, as long as it lives: a run, never longer.
+
+    A shared file that changes meanwhile, by size, time or inode, is read again.
+    """
+
+    def __init__(self, refs: Iterable[RecordingRef] = ()) -> None:
+        counts = Counter(path for ref in refs for path in _paths(ref))
+        self._shared = {path for path, count in counts.items() if count > 1}
+        self._known: dict[Path, tuple[tuple[int, int, int], RawFile]] = {}
+
+    def shares(self, ref: RecordingRef) -> bool:
+        """Whether a recording has a file that another one has too."""
+        return not self._shared.isdisjoint(_paths(ref))
+
+    def of(self, root: Path, path: Path) -> RawFile:
+        """Return path, size and digest of a file.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+        if path not in self._shared:
+            return _file(root, path)
+        found = path.stat()
+        seen = (found.st_size, found.st_mtime_ns, found.st_ino)
+        known = self._known.get(path)
+        if known is None or known[0] != seen:
+            known = (seen, _file(root, path))
+            self._known[path] = known
+        return known[1]
+
+
+def raw_digest(ref: RecordingRef, files: FileDigests | None = None) -> RawDigests:
     """Read every file of a recording once and digest sorted (relative path, size, SHA-256), by part and in all.
+
+    Args:
+        ref: The recording.
+        files: Remembers what recordings share; each is read anew without it.
 
     Raises:
         OSError: A file cannot be read.
     """
-    by_part = {part: [_file(ref.root, path) for path in ref.files.get(part, ())] for part in PARTS}
+    files = files or FileDigests()
+    by_part = {part: [files.of(ref.root, path) for path in ref.files.get(part, ())] for part in PARTS}
     if ref.details:
         data = canonical_json(dict(ref.details))
         by_part["media"].append(RawFile(_DETAILS, len(data), sha256_hex(data)))
-    everything = sorted({file.path: file for files in by_part.values() for file in files}.values(), key=lambda file: file.path.encode())
-    return RawDigests(tuple(everything), {part: _digest(files) for part, files in by_part.items()}, _digest(everything))
+    everything = sorted({file.path: file for found in by_part.values() for file in found}.values(), key=lambda file: file.path.encode())
+    return RawDigests(tuple(everything), {part: _digest(found) for part, found in by_part.items()}, _digest(everything))
+
+
+def _paths(ref: RecordingRef) -> set[Path]:
+    return {path for part in PARTS for path in ref.files.get(part, ())}
 
 
 def _file(root: Path, path: Path) -> RawFile:
@@ -65,6 +107,5 @@ def _digest(files: Iterable[RawFile]) -> str:
 
 def observed_version(ref: RecordingRef) -> str:
     """Digest sorted (relative path, size, mtime in ns) of a recording's files: quick, and changed by a touch."""
-    paths = {path for part in PARTS for path in ref.files.get(part, ())}
-    rows = [[path.relative_to(ref.root).as_posix(), path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
+    rows = [[path.relative_to(ref.root).as_posix(), path.stat().st_size, path.stat().st_mtime_ns] for path in _paths(ref)]
     return json_digest([*sorted(rows, key=lambda row: str(row[0]).encode()), dict(ref.details)])

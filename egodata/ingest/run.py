@@ -17,6 +17,7 @@ from egodata.ingest.build import Job, look, set_aside, treat
 from egodata.ingest.changes import compare, last_report
 from egodata.ingest.clips import load_clips
 from egodata.ingest.declare import check_declared
+from egodata.ingest.digests import FileDigests
 from egodata.ingest.keep import Kept, keep_delivery
 from egodata.ingest.ledger import known_raw, known_recordings, read_entry
 from egodata.ingest.observe import vendor_options
@@ -209,8 +210,9 @@ def _treat_all(
 ) -> Generator[Outcome, None, None]:
     """Skip what did not change in this process, then treat the rest in as many as that is worth."""
     waiting: list[Pending] = []
+    files = FileDigests(recordings)
     for ref in recordings:
-        outcome, raw = look(ref, job)
+        outcome, raw = look(ref, job, files=files)
         if outcome is None:
             waiting.append((ref, raw))
         else:

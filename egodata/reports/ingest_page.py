@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from egodata.episode import EpisodeReader, EpisodeStore
 from egodata.errors import EgodataError
 from egodata.reports.limits import SHIPPED
+from egodata.reports.overlay import preview_frame
 from egodata.reports.page import Raw, bars, facts, page, table
 from egodata.reports.quality import check_quality
 from egodata.schema.layout import write_atomic
@@ -69,7 +70,7 @@ def _look(report: Mapping[str, Any], episodes: EpisodeStore) -> _Looked:
             reader = episodes.open(episode_id)
             try:
                 looked.figures[episode_id] = check_quality(reader, limits=SHIPPED, content="").figures
-                if len(looked.strips) < SHOWN_EPISODES and reader.meta.cameras:
+                if len(looked.strips) < SHOWN_EPISODES:
                     looked.strips[episode_id] = _strip(reader)
             finally:
                 reader.close()
@@ -79,9 +80,12 @@ def _look(report: Mapping[str, Any], episodes: EpisodeStore) -> _Looked:
 
 
 def _strip(reader: EpisodeReader) -> list[bytes]:
-    camera = reader.meta.reference_camera if reader.meta.reference_camera in reader.meta.cameras else reader.meta.cameras[0]
     last = reader.meta.total_frames - 1
-    return [_jpeg(frame) for frame in reader.frames(camera, sorted({0, last // 2, last}))]
+    chosen, cameras = sorted({0, last // 2, last}), reader.meta.cameras
+    if not cameras:
+        return [_jpeg(preview_frame(reader, frame)) for frame in chosen]
+    camera = reader.meta.reference_camera if reader.meta.reference_camera in cameras else cameras[0]
+    return [_jpeg(frame) for frame in reader.frames(camera, chosen)]
 
 
 def _jpeg(frame: NDArray[np.uint8]) -> bytes:
@@ -177,6 +181,7 @@ def _plots(looked: _Looked) -> Iterator[str]:
         "missing_left": "share of frames without a left hand",
         "missing_right": "share of frames without a right hand",
         "inside_share": "share of keypoints that project into the picture",
+        "behind_share": "share of keypoints behind the camera",
         "head_path_m": "path of the head in metres",
         "head_step_m": "largest step of the head in metres",
     }
@@ -204,7 +209,8 @@ def _pictures(report: Mapping[str, Any], looked: _Looked) -> Iterator[str]:
         shown = "".join(f'<img alt="" src="data:image/jpeg;base64,{base64.b64encode(data).decode()}">' for data in pictures)
         codes = ", ".join(sorted({finding["code"] for finding in noted[episode_id]["findings"] if finding["severity"] != "info"}))
         found = looked.figures[episode_id]
-        spread = f", keypoints inside {found['inside_share']:.0%}, spread {found['spread_px'][0]:.0f} px" if "inside_share" in found else ""
+        where = f"spread {found['spread_px'][0]:.0f} px" if found.get("behind_share") == 0 else f"behind {found.get('behind_share', 0):.0%}"
+        spread = f", keypoints inside {found['inside_share']:.0%}, {where}" if "inside_share" in found else ""
         caption = f"{episode_id}: {noted[episode_id]['status']}, {found['frames']} frames{spread}{'; ' + codes if codes else ''}"
         yield f'<figure><div style="display:flex;gap:3px">{shown}</div><figcaption>{escape(caption)}</figcaption></figure>'
     yield "</div>"

@@ -18,7 +18,7 @@ class Limits:
         missing_hand_share: Share of frames without that hand.
         behind_share: Share of valid keypoints that lie behind the camera.
         inside_share: Least share of valid keypoints that project into the picture.
-        spread_share: Least spread of projected keypoints (standard deviation), as a share of the picture's width.
+        spread_share: Least spread of projected keypoints (half the range of the middle 68 %), as a share of the picture's width.
         held_s: Longest stretch in which a stream repeats its row bit by bit.
         held_share: Share of rows that repeat the one before.
         frozen_s: Longest stretch of pictures that do not change.

@@ -35,7 +35,7 @@ def draw_hand(picture: Image, tracks: Tracks, *, side: str, frame: int) -> None:
     track = tracks.hands[side]
     if track.keypoints_m is None:
         return
-    pixels = tracks.pixels(track.keypoints_m[frame], frame=frame, size=_size(picture))
+    pixels = tracks.pixels(track.keypoints_m[frame], side=side, frame=frame, size=_size(picture))
     unit = picture.shape[1] / 640
     for parent, child in BONES:
         colour = _light(SIDE_COLOURS[side], _FINGER_LIGHT[(child - 1) // 4])
@@ -50,7 +50,7 @@ def draw_axes(picture: Image, tracks: Tracks, *, side: str, frame: int) -> None:
     if pose is None:
         return
     ends = pose[:3, 3] + _AXIS_M * np.concatenate([np.zeros((1, 3)), pose[:3, :3].T])
-    pixels = tracks.pixels(ends, frame=frame, size=_size(picture))
+    pixels = tracks.pixels(ends, side=side, frame=frame, size=_size(picture))
     for axis, colour in enumerate(_AXES):
         draw_line(picture, pixels[[0, 1 + axis]], colour=colour, width_px=1.6 * picture.shape[1] / 640)
 
@@ -70,7 +70,7 @@ def draw_way_ahead(picture: Image, tracks: Tracks, *, side: str, frame: int, fra
     track = tracks.hands[side]
     if track.poses is None or _pose(track, frame) is None:
         return
-    pixels = tracks.pixels(track.poses[frame : frame + frames + 1, :3, 3], frame=frame, size=_size(picture))
+    pixels = tracks.pixels(track.poses[frame : frame + frames + 1, :3, 3], side=side, frame=frame, size=_size(picture))
     unit = picture.shape[1] / 640
     draw_curve(picture, pixels, colour=DARK, width_px=3.4 * unit)
     pieces = np.array_split(np.arange(len(pixels)), 8) if len(pixels) > 8 else [np.arange(len(pixels))]

@@ -1,6 +1,7 @@
 """Previews of an episode: hands projected through its calibration, the way ahead, spans and validity, on the stored frames."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
@@ -10,6 +11,7 @@ from egodata.episode import EpisodeReader
 from egodata.errors import InputError, VideoError, WindowError
 from egodata.progress import Progress, silent
 from egodata.reports.marks import SIDE_COLOURS, draw_axes, draw_hand, draw_joint_traces, draw_way_ahead
+from egodata.reports.room import Room, draw_head, empty_room, load_room
 from egodata.reports.sketch import Image, darken, draw_text, shorten, stack_grid, text_size
 from egodata.reports.tracks import Tracks, load_tracks, pick_camera
 from egodata.video.write import write_mp4
@@ -24,7 +26,8 @@ _MUTED = (190, 190, 196)
 def preview_frame(reader: EpisodeReader, frame: int, *, camera: str | None = None, width_px: int | None = None) -> Image:
     """Draw one frame of an episode with everything known about it.
 
-    Hands are projected with the lens distortion where the calibration has one; robots without hands get joint traces.
+    Hands are projected with the lens distortion where the calibration has one; robots without hands get joint traces. An episode
+    without a camera is seen from outside, on an empty ground.
 
     Args:
         reader: The episode, of any format.
@@ -39,10 +42,9 @@ def preview_frame(reader: EpisodeReader, frame: int, *, camera: str | None = Non
         FeatureNotFoundError: No such camera.
         WindowError: The frame is outside the episode.
     """
-    name = pick_camera(reader, camera)
-    tracks = load_tracks(reader, name)
-    (picture,) = reader.frames(name, [frame])
-    return _compose(reader, tracks, enlarged(picture, width_px), frame)
+    scene = _scene(reader, camera)
+    (picture,) = scene.pictures([frame])
+    return _compose(scene, enlarged(picture, width_px), frame)
 
 
 def write_preview(
@@ -77,15 +79,14 @@ def write_preview(
     stop = total if end is None else end
     if not 0 <= start < stop <= total:
         raise WindowError(f"episode {reader.meta.episode_id}: frames [{start}, {stop}) are empty or outside [0, {total})")
-    name = pick_camera(reader, camera)
-    tracks = load_tracks(reader, name)
+    scene = _scene(reader, camera)
 
     def pictures() -> Iterator[Image]:
         for first in range(start, stop, _BATCH_FRAMES):
             batch = range(first, min(first + _BATCH_FRAMES, stop))
-            for frame, picture in zip(batch, reader.frames(name, batch), strict=True):
+            for frame, picture in zip(batch, scene.pictures(batch), strict=True):
                 progress("preview", frame - start, stop - start)
-                yield _compose(reader, tracks, enlarged(picture, width_px), frame)
+                yield _compose(scene, enlarged(picture, width_px), frame)
 
     out.parent.mkdir(parents=True, exist_ok=True)
     count = write_mp4(out, pictures(), fps=reader.meta.fps, preset="veryfast", crf=20)
@@ -112,12 +113,10 @@ def contact_sheet(reader: EpisodeReader, *, camera: str | None = None, tiles: in
     """
     if min(tiles, columns) < 1:
         raise InputError(f"contact sheet: expected at least 1 tile and 1 column, got {tiles} and {columns}")
-    name = pick_camera(reader, camera)
-    tracks = load_tracks(reader, name)
+    scene = _scene(reader, camera)
     total = reader.meta.total_frames
     chosen = sorted({round(i * (total - 1) / max(1, tiles - 1)) for i in range(tiles)})
-    pictures = reader.frames(name, chosen)
-    drawn = [_compose(reader, tracks, enlarged(p, tile_width_px), f) for f, p in zip(chosen, pictures, strict=True)]
+    drawn = [_compose(scene, enlarged(p, tile_width_px), f) for f, p in zip(chosen, scene.pictures(chosen), strict=True)]
     grid = stack_grid(drawn, columns=min(columns, len(drawn)), gap_px=4)
     done, png = cv2.imencode(".png", grid[..., ::-1])
     if not done:
@@ -134,14 +133,40 @@ def enlarged(picture: Image, width_px: int | None) -> Image:
     return np.ascontiguousarray(cv2.resize(np.asarray(picture), size, interpolation=how), np.uint8)
 
 
-def _compose(reader: EpisodeReader, tracks: Tracks, picture: Image, frame: int) -> Image:
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """An episode and the camera it is seen by; `room` where it has none of its own."""
+
+    reader: EpisodeReader
+    camera: str
+    tracks: Tracks
+    room: Room | None = None
+
+    def pictures(self, frames: Sequence[int]) -> Sequence[Image]:
+        if self.room is not None:
+            return [empty_room() for _ in frames]
+        return list(self.reader.frames(self.camera, frames))
+
+
+def _scene(reader: EpisodeReader, camera: str | None) -> _Scene:
+    if camera is None and not reader.meta.cameras:
+        room = load_room(reader)
+        return _Scene(reader, "", room.tracks, room)
+    name = pick_camera(reader, camera)
+    return _Scene(reader, name, load_tracks(reader, name))
+
+
+def _compose(scene: _Scene, picture: Image, frame: int) -> Image:
+    reader, tracks = scene.reader, scene.tracks
+    if scene.room is not None:
+        draw_head(picture, scene.room, frame=frame)
     ahead = max(1, round(AHEAD_S * float(reader.meta.fps)))
     for side in tracks.hands:
         draw_hand(picture, tracks, side=side, frame=frame)
         draw_way_ahead(picture, tracks, side=side, frame=frame, frames=ahead)
         draw_axes(picture, tracks, side=side, frame=frame)
     bottom = draw_joint_traces(picture, tracks, frame=frame)
-    _write_header(reader, tracks, picture, frame)
+    _write_header(scene, picture, frame)
     _write_spans(reader, picture, frame, bottom=bottom)
     return picture
 
@@ -150,8 +175,9 @@ def _letters_px(picture: Image) -> float:
     return max(9.0, float(picture.shape[1]) / 64)
 
 
-def _write_header(reader: EpisodeReader, tracks: Tracks, picture: Image, frame: int) -> None:
+def _write_header(scene: _Scene, picture: Image, frame: int) -> None:
     """Write id, frame, time and operator above the picture, and which hands are valid."""
+    reader, tracks = scene.reader, scene.tracks
     letters, width = _letters_px(picture), picture.shape[1]
     meta = reader.meta
     darken(picture, (0, round(1.75 * letters)))
@@ -163,7 +189,7 @@ def _write_header(reader: EpisodeReader, tracks: Tracks, picture: Image, frame: 
         draw_text(picture, word, at=(right, line), height_px=letters, colour=SIDE_COLOURS[side] if valid else _WARNING)
     text = f"{meta.episode_id} | {frame}/{meta.total_frames} | {tracks.seconds[frame]:.2f} s | {meta.operator or 'operator unknown'}"
     draw_text(picture, shorten(text, height_px=letters, width_px=right - 2 * letters), at=(letters, line), height_px=letters)
-    if tracks.why_not and tracks.hands:
+    if tracks.why_not and (tracks.hands or scene.room is not None):
         draw_text(picture, tracks.why_not, at=(letters, line + 1.7 * letters), height_px=letters, colour=_WARNING)
 
 

@@ -83,10 +83,15 @@ def draw_prediction(
         if track.poses is not None:
             start = max(0, frame - round(PAST_S / max(1e-6, _step_s(tracks))))
             draw_curve(
-                picture, tracks.pixels(track.poses[start : frame + 1, :3, 3], frame=frame, size=size), colour=_PAST, width_px=2 * unit
+                picture,
+                tracks.pixels(track.poses[start : frame + 1, :3, 3], side=side, frame=frame, size=size),
+                colour=_PAST,
+                width_px=2 * unit,
             )
         if side in paths:
-            truth, predicted = (tracks.pixels(path, frame=frame, size=size) for path in (paths[side].truth_m, paths[side].predicted_m))
+            truth, predicted = (
+                tracks.pixels(path, side=side, frame=frame, size=size) for path in (paths[side].truth_m, paths[side].predicted_m)
+            )
             _draw_horizon(picture, predicted, unit=unit)
             draw_curve(picture, truth, colour=DARK, width_px=3.2 * unit)  # on top and thin, so that neither hides the other
             draw_curve(picture, truth, colour=SIDE_COLOURS[side], width_px=1.6 * unit)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from egodata.episode import EpisodeReader, read_all_numeric
 from egodata.findings import Finding, Severity
-from egodata.geometry.camera import project
 from egodata.geometry.pose import transform_points
+from egodata.geometry.reprojection import Reprojection, reproject
 from egodata.reports.limits import Limits
 from egodata.reports.tracks import Tracks, load_tracks
 from egodata.schema.features import HEAD_POSE, SIDES, is_camera, valid_key
@@ -157,20 +157,20 @@ def _projection(look: _Look) -> Found:
     points = _camera_points(tracks)
     if tracks.camera is None or points is None:
         return
-    depths = points[..., 2]
-    seen = np.isfinite(depths)
-    if not seen.any():
+    model, distortion = tracks.camera.lens
+    seen = reproject(points, k=np.array(tracks.camera.k), distortion=distortion, model=model, size=tracks.camera.resolution)
+    if not seen.points:
         return
-    behind = seen & (depths <= 0)
-    look.figures["behind_share"] = round(float(behind.sum() / seen.sum()), 4)
-    if behind.sum() > look.limits.behind_share * seen.sum():
+    look.figures |= {"behind_share": round(seen.behind, 4), "inside_share": round(seen.inside, 4)}
+    look.figures["spread_px"] = [round(value, 1) for value in seen.spread_px]
+    look.figures["centre_px"] = [round(value, 1) if np.isfinite(value) else None for value in seen.centre_px]
+    if seen.behind > look.limits.behind_share:
+        behind = points[..., 2] <= 0  # NaN is not
         frames = np.flatnonzero(behind.any(axis=1))
-        many = f"{behind.sum()} of {seen.sum()} keypoints"
+        many = f"{behind.sum()} of {seen.points} keypoints"
         message = f"{many} lie behind camera {camera}, first in frame {frames[0]}: axes or head poses are wrong."
         yield look.finding("keypoints-behind", message, stream=f"images.{camera}", frames=(int(frames[0]), int(frames[-1]) + 1))
-    distortion = () if tracks.camera.rectified or tracks.camera.model == "PINHOLE" else tracks.camera.distortion
-    pixels = project(points, np.array(tracks.camera.k), distortion)
-    yield from _inside(look, pixels, seen=seen, size=tracks.camera.resolution)
+    yield from _outside(look, seen, size=tracks.camera.resolution)
 
 
 def _camera_points(tracks: Tracks) -> NDArray[np.float64] | None:
@@ -181,22 +181,18 @@ def _camera_points(tracks: Tracks) -> NDArray[np.float64] | None:
     return np.asarray(transform_points(tracks.camera_T_world, np.concatenate(hands, axis=1)), np.float64)
 
 
-def _inside(look: _Look, pixels: NDArray[np.float64], *, seen: NDArray[np.bool_], size: tuple[int, int]) -> Found:
+def _outside(look: _Look, seen: Reprojection, *, size: tuple[int, int]) -> Found:
     width, height = size
-    with np.errstate(invalid="ignore"):
-        inside = (pixels > -0.5).all(-1) & (pixels[..., 0] < width - 0.5) & (pixels[..., 1] < height - 0.5)
-    share = float(inside.sum() / seen.sum())
-    spread = [float(np.nanstd(pixels[..., axis][inside])) for axis in (0, 1)] if inside.any() else [0.0, 0.0]
-    look.figures |= {"inside_share": round(share, 4), "spread_px": [round(value, 1) for value in spread]}
     stream = f"images.{look.reader.meta.reference_camera}"
-    if share < look.limits.inside_share:
-        message = f"{share:.1%} of the keypoints project into the {width}x{height} picture: K, axes or the pairing of files may be wrong."
-        yield look.finding(
-            "projection-outside", message, stream=stream, expected=f"at least {look.limits.inside_share:.0%}", got=f"{share:.1%}"
+    if seen.inside < look.limits.inside_share:
+        message = (
+            f"{seen.inside:.1%} of the keypoints project into the {width}x{height} picture: K, axes or the pairing of files may be wrong."
         )
-    elif max(spread) < look.limits.spread_share * width:
-        message = f"projected keypoints spread over {max(spread):.1f} px of {width}: a hand is larger than that."
-        yield look.finding("projection-narrow", message, stream=stream, got=f"{max(spread):.1f} px")
+        limit = f"at least {look.limits.inside_share:.0%}"
+        yield look.finding("projection-outside", message, stream=stream, expected=limit, got=f"{seen.inside:.1%}")
+    elif max(seen.spread_px) < look.limits.spread_share * width:
+        message = f"projected keypoints spread over {max(seen.spread_px):.1f} px of {width}: a hand is larger than that."
+        yield look.finding("projection-narrow", message, stream=stream, got=f"{max(seen.spread_px):.1f} px")
 
 
 def _coverage(look: _Look) -> Found:

@@ -6,10 +6,13 @@ from typing import Any
 
 
 def is_inside(root: Path, path: Path) -> bool:
-    """Return whether a path stays in a delivery once every symbolic link and `..` is resolved; a link that leads to itself does not."""
+    """Return whether a path stays in a delivery once every symbolic link and `..` is resolved.
+
+    A link that leads to itself does not, nor does a name that no file can have.
+    """
     try:
         return path.resolve().is_relative_to(root.resolve())
-    except (RuntimeError, OSError):  # a loop of links: RuntimeError up to Python 3.12
+    except (RuntimeError, OSError, ValueError):  # a loop of links: RuntimeError up to Python 3.12; a name with a zero byte: ValueError
         return False
 
 

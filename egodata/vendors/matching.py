@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from egodata.findings import Severity
 from egodata.vendors.base import Notes
 from egodata.vendors.frames import nearest_rows
 from egodata.video import VideoScan
@@ -121,7 +122,8 @@ def check_clock(frames_ns: NDArray[np.int64], stamps_ns: NDArray[np.int64], *, s
 
 
 def report_header(scan: VideoScan, *, name: str, notes: Notes) -> None:
-    """Note a video whose header tells another number of frames than it holds."""
+    """Note a video whose header tells another number of frames than it holds, and one that only the ffmpeg program could read."""
+    report_program(scan, name=name, notes=notes)
     if scan.declared_frames and scan.declared_frames != scan.frames:
         notes.add(
             "video-header",
@@ -130,3 +132,10 @@ def report_header(scan: VideoScan, *, name: str, notes: Notes) -> None:
             expected=str(scan.declared_frames),
             got=str(scan.frames),
         )
+
+
+def report_program(scan: VideoScan, *, name: str, notes: Notes) -> None:
+    """Note a video that only the ffmpeg program could read."""
+    if scan.by_program:
+        text = f"{name}: PyAV's build lacks its codec ({scan.codec}); the ffmpeg program read it, as 8-bit RGB"
+        notes.add("video-by-program", text, severity=Severity.INFO, stream=name, got=scan.codec)

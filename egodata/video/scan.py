@@ -10,6 +10,7 @@ from av.error import FFmpegError
 from numpy.typing import NDArray
 
 from egodata.errors import VideoError
+from egodata.video.program import ProgramContainer
 from egodata.video.source import displayed_frames, open_video, rotation_deg
 
 _MAX_RATE_HZ = 480
@@ -31,6 +32,7 @@ class VideoScan:
         pix_fmt: Pixel format of the source.
         declared_frames: Frame count in the container's header, 0 where it has none.
         has_audio: Whether there is an audio stream beside it.
+        by_program: The ffmpeg program read it, since PyAV's build lacks the codec, and gave RGB.
     """
 
     frames: int
@@ -43,6 +45,7 @@ class VideoScan:
     pix_fmt: str
     declared_frames: int
     has_audio: bool
+    by_program: bool = False
 
 
 def scan_video(path: Path) -> VideoScan:
@@ -55,11 +58,15 @@ def scan_video(path: Path) -> VideoScan:
     name = path.name
     container, stream = open_video(path)
     with container:
-        codec, pix_fmt = stream.codec_context.codec.canonical_name, stream.codec_context.pix_fmt or ""
+        by_program = isinstance(container, ProgramContainer)
+        if by_program:
+            codec, pix_fmt, has_audio = container.codec, container.pix_fmt, container.has_audio
+        else:
+            codec, pix_fmt = stream.codec_context.codec.canonical_name, stream.codec_context.pix_fmt or ""
+            has_audio = bool(container.streams.audio)
         pts = _displayed_pts(container, stream, name)
         time_base, declared = stream.time_base, int(stream.frames)
         rates = [rate for rate in (stream.average_rate, stream.guessed_rate) if rate]
-        has_audio = bool(container.streams.audio)
     first = next(displayed_frames(path, turned=False), None)
     if first is None:
         raise VideoError(f"video {name}: no frame decodes. Get the file again.")
@@ -77,6 +84,7 @@ def scan_video(path: Path) -> VideoScan:
         pix_fmt=pix_fmt,
         declared_frames=declared,
         has_audio=has_audio,
+        by_program=by_program,
     )
 
 

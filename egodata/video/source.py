@@ -15,15 +15,16 @@ from numpy.typing import NDArray
 
 from egodata.errors import VideoError
 from egodata.video.colour import to_rgb
+from egodata.video.program import ProgramContainer, open_with_program
 
 _TRANSPOSE = {90: ("transpose=cclock",), 270: ("transpose=clock",), 180: ("hflip", "vflip")}
 
 
 def open_video(path: Path) -> tuple[Any, Any]:
-    """Open a file and its first video stream, one decode thread.
+    """Open a file and its first video stream, one decode thread; where PyAV lacks the codec, through the ffmpeg program.
 
     Returns:
-        The av container and stream; the caller closes the container.
+        The av container and stream, or what stands for them; the caller closes the container.
 
     Raises:
         VideoError: No such file, empty, not a video, no index, or no video stream.
@@ -34,7 +35,7 @@ def open_video(path: Path) -> tuple[Any, Any]:
             raise VideoError(f"video {name}: not a regular file. Deliver the file itself.")
         if path.stat().st_size == 0:
             raise VideoError(f"video {name}: 0 bytes. Get the file again.")
-        container = av.open(str(path), mode="r")
+        container = av.open(str(path), mode="r", options={"protocol_whitelist": "file"})  # a playlist may not lead to the network
     except FileNotFoundError as error:
         raise VideoError(f"video {name}: no such file.") from error
     except FFmpegError as error:
@@ -46,7 +47,8 @@ def open_video(path: Path) -> tuple[Any, Any]:
     stream = cast(Any, container.streams.video[0])
     if stream.codec_context is None:
         container.close()
-        raise VideoError(f"video {name}: its codec is not known; the file is damaged or newer than this build. Get the file again.")
+        piped = open_with_program(path)
+        return piped, piped.streams.video[0]
     stream.codec_context.thread_count = 1
     stream.codec_context.thread_type = "NONE"
     return container, stream
@@ -141,6 +143,9 @@ def _from(container: Any, stream: Any, first: int) -> Iterator[av.VideoFrame]:
     """Decode from displayed frame `first` on, over its keyframe where the container leads to it, else from the start."""
     if first == 0:
         yield from container.decode(stream)
+        return
+    if isinstance(container, ProgramContainer):
+        yield from islice(container.decode(stream), first, None)
         return
     pts = sorted(packet.pts for packet in container.demux(stream) if packet.size and not packet.is_discard and packet.pts is not None)
     if first < len(pts):

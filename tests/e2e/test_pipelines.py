@@ -182,6 +182,8 @@ def test_exactly_the_failed_partition_fails_and_a_rerun_after_repair_does_only_t
     assert launcher.partitions(EPISODE_ZARR, RECORDINGS, keys=ids) == 1
     assert statuses(instance, ids) == {ids[0]: "MATERIALIZED", ids[1]: "FAILED", ids[2]: "MATERIALIZED"}
     assert paths.quarantine("mecka", "monday", ids[1]).exists()
+    (page,) = (paths.reports / "ingest").glob("monday-*.html")
+    assert ids[1] in page.read_text() and "video-unreadable" in page.read_text()
     before = instance.get_latest_storage_id_by_partition(EPISODE_ZARR, dg.DagsterEventType.ASSET_MATERIALIZATION)
 
     deliver(paths, episodes=3)  # the vendor sends the whole file

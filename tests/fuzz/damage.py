@@ -202,7 +202,7 @@ def _change_parquet_column(path: Path, rng: random.Random) -> str:
 
 
 def _change_hdf5(path: Path, rng: random.Random) -> str:
-    """Cut, retype, remove or exchange one data set."""
+    """Cut, retype, remove or exchange one data set; a text, which an earlier damage made, is removed."""
     import h5py
 
     with h5py.File(path, "r+") as file:
@@ -211,6 +211,8 @@ def _change_hdf5(path: Path, rng: random.Random) -> str:
         name, kind = rng.choice(sorted(names)), rng.choice(("cut", "text", "gone", "nan", "flat", "other"))
         values = file[name][()]
         del file[name]
+        if not hasattr(values, "dtype"):  # the damage before made it a text
+            return f"{name} gone"
         if kind == "cut":
             file[name] = values[: len(values) // 2] if values.ndim else values
         elif kind == "text":

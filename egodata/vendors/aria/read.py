@@ -133,8 +133,13 @@ def _without_vrs(track: Track | None, hands: Hands | None, notes: Notes) -> _Sou
         notes.refuse(
             "recording-absent", f"MPS output without its VRS file and without {lack}: nothing that makes an episode. Ask for the VRS."
         )
-    notes.add("camera-absent", "MPS output without its VRS file: an episode of poses without images, timed by its hand tracking")
-    return _Source(hands.stamps_ns, None, track, hands, {"poses_source": track.source, "hands_source": hands.source})
+    notes.add(
+        "camera-absent",
+        "MPS output without its VRS file: an episode of poses without images, timed by its hand tracking; its head pose has the axes of "
+        "the device, not those of a camera",
+    )
+    extra = {"poses_source": track.source, "hands_source": hands.source, "head_axes": "device"}
+    return _Source(hands.stamps_ns, None, track, hands, extra)
 
 
 def _with_vrs(path: Path, track: Track | None, hands: Hands | None, *, config: AriaConfig, notes: Notes) -> _Source:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from egodata.vendors.base import Notes, RecordingRef
 from egodata.vendors.frames import nearest_rows
 from egodata.vendors.lerobot.config import LeRobotConfig
+from egodata.vendors.matching import report_program
 from egodata.video import VideoScan, scan_video
 
 _CODECS = {"h265": "hevc", "libdav1d": "av1", "libsvtav1": "av1", "libx264": "h264", "libx265": "hevc", "avc": "h264", "avc1": "h264"}
@@ -68,6 +69,7 @@ def scan_cameras(ref: RecordingRef, config: LeRobotConfig, *, notes: Notes) -> d
                 "camera-twice", f"{feature}: would be camera {name} again. Map it to another name in the vendor config.", stream=feature
             )
         scan = _scan(path)
+        report_program(scan, name=path.name, notes=notes)
         _check_declared(feature, scan, ref.details["declared"].get(feature, {}), notes)
         span = ref.details["spans_s"].get(feature)
         found[name] = Footage(name, path, scan, 0) if span is None else _part(name, path, scan, span=span, notes=notes)

@@ -33,6 +33,13 @@ def numbers_of(table: pa.Table, column: str, *, total: int, notes: Notes) -> NDA
         )
 
 
+def whole_numbers(table: pa.Table, column: str) -> NDArray[np.int64] | None:
+    """Return a column of whole numbers as (rows,); None where it is missing or any row holds something else."""
+    if column not in table.column_names or not pa.types.is_integer(table.schema.field(column).type) or table[column].null_count:
+        return None
+    return np.asarray(table[column].to_numpy(), np.int64)
+
+
 def joint_arrays(table: pa.Table, ref: RecordingRef, *, config: LeRobotConfig, total: int, notes: Notes) -> tuple[Arrays, Specs]:
     """Return the configured columns as features, (T, D) float32 with a mask.
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from egodata.errors import InputError
 from egodata.vendors.files import parse_json
+from egodata.vendors.lerobot.parquet import read_parquet
 from egodata.vendors.lerobot.templates import fill
 
 MAX_FPS, MAX_INDEX = 10_000, 10**12
@@ -158,10 +159,10 @@ def _table_rows(paths: Iterable[Path]) -> Iterable[tuple[Path, int, dict[str, An
     for path in paths:
         try:
             schema = pq.read_schema(path)
-            table = pq.read_table(path, columns=[name for name in schema.names if not name.startswith("stats/")])
-        except (pa.ArrowException, OSError) as error:
+            rows = read_parquet(path, columns=[name for name in schema.names if not name.startswith("stats/")]).to_pylist()
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # texts are decoded only when they are asked for
             raise InputError(f"{path}: {' '.join(str(error).split())[:200]}. Ask for the file again.") from error
-        yield from ((path, number, row) for number, row in enumerate(table.to_pylist(), 1))
+        yield from ((path, number, row) for number, row in enumerate(rows, 1))
 
 
 def _placed_episodes(root: Path, info: Mapping[str, Any]) -> dict[int, Entry]:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from egodata.vendors.files import is_inside
+from egodata.vendors.lerobot.columns import whole_numbers
 from egodata.vendors.lerobot.listing import Entry
+from egodata.vendors.lerobot.parquet import read_parquet
 
 SUFFIXES = {"data": (".parquet",), "videos": (".mp4", ".mkv", ".mov", ".avi", ".webm")}
 
@@ -53,10 +54,10 @@ def orphan_rows(root: Path, episodes: Mapping[int, Entry]) -> dict[int, tuple[st
         if not path.is_file() or not is_inside(root, path):
             continue
         try:
-            column = pq.read_table(path, columns=["episode_index"])["episode_index"].to_numpy()
-        except (pa.ArrowException, OSError, KeyError):
+            column = whole_numbers(read_parquet(path, columns=["episode_index"]), "episode_index")
+        except (pa.ArrowException, OSError):
             continue
-        if column.dtype.kind not in "iu":
+        if column is None:
             continue
         for index, count in zip(*np.unique(column, return_counts=True), strict=True):
             if int(index) not in episodes and index >= 0:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from egodata.episode import Clip, EpisodeDraft, EpisodeMeta, VideoSource
@@ -16,8 +15,9 @@ from egodata.vendors.base import Drafts, Notes, RecordingRef
 from egodata.vendors.frames import frame_times_ns, standard_rate, stored_size
 from egodata.vendors.human import CONVENTION, canonical_embodiment
 from egodata.vendors.lerobot.cameras import Matched, check_match, match, scan_cameras
-from egodata.vendors.lerobot.columns import human_arrays, joint_arrays
+from egodata.vendors.lerobot.columns import human_arrays, joint_arrays, whole_numbers
 from egodata.vendors.lerobot.config import LeRobotConfig
+from egodata.vendors.lerobot.parquet import read_parquet
 from egodata.video import VideoScan
 
 TIMESTAMP_TOLERANCE_S = 1e-3
@@ -68,7 +68,7 @@ def _read_table(ref: RecordingRef, notes: Notes) -> pa.Table:
         notes.refuse("file-missing", f"{ref.details['data']}: not delivered, though a video is. Ask for the file.", stream=path.name)
     shared = ref.details["rows"] is not None
     try:
-        table = pq.read_table(path, filters=[("episode_index", "==", ref.details["index"])] if shared else None)
+        table = read_parquet(path, filters=[("episode_index", "==", ref.details["index"])] if shared else None)
     except (pa.ArrowException, OSError) as error:
         notes.refuse("parquet-unreadable", f"{path.name}: {' '.join(str(error).split())[:200]}. Ask for the file again.", stream=path.name)
     missing = [name for name in ("frame_index", "timestamp") if name not in table.column_names]
@@ -79,8 +79,8 @@ def _read_table(ref: RecordingRef, notes: Notes) -> pa.Table:
 
 
 def _check_rows(table: pa.Table, ref: RecordingRef, notes: Notes) -> int:
-    index = table["frame_index"].to_numpy()
-    if index.dtype.kind not in "iu":
+    index = whole_numbers(table, "frame_index")
+    if index is None:
         kind = table.schema.field("frame_index").type
         notes.refuse("parquet-unusable", f"frame_index: expected whole numbers, got {kind}. Ask for the file again.", stream="frame_index")
     if not np.array_equal(index, np.arange(len(index))):
@@ -114,8 +114,12 @@ def _check_range(table: pa.Table, ref: RecordingRef, notes: Notes) -> None:
     if ref.details["rows"] is None or "index" not in table.column_names:
         return
     start, stop = ref.details["rows"]
-    index = table["index"].to_numpy()
-    if not np.array_equal(index, np.arange(start, stop)):
+    index = whole_numbers(table, "index")
+    if index is None:
+        kind = table.schema.field("index").type
+        message = f"index: expected whole numbers, got {kind}, so the listed rows [{start}, {stop}) are not checked; episode_index counts"
+        notes.add("ranges-unchecked", message, stream="index", expected="whole numbers", got=str(kind))
+    elif not np.array_equal(index, np.arange(start, stop)):
         notes.add(
             "ranges-differ",
             f"meta/episodes gives the episode rows [{start}, {stop}) of the dataset, its rows are {index[0]} to {index[-1]}; they count",
@@ -183,14 +187,21 @@ def _check_stamps(table: pa.Table, ref: RecordingRef, notes: Notes) -> None:
         )
 
 
+def _tasks_of_rows(table: pa.Table, ref: RecordingRef, notes: Notes) -> list[str]:
+    indices = whole_numbers(table, "task_index")
+    if indices is None:
+        notes.add("task-unreadable", "task_index: holds what is no whole number, so the episode has no task text", stream="task_index")
+        return []
+    return [ref.details["tasks"][str(i)] for i in np.unique(indices) if str(i) in ref.details["tasks"]]
+
+
 def _meta(
     ref: RecordingRef, table: pa.Table, notes: Notes, *, total: int, fps: Fraction, reference: str, features: dict[str, FeatureSpec]
 ) -> EpisodeMeta:
     _check_stamps(table, ref, notes)
     tasks = list((ref.details["listed"] or {}).get("tasks") or [])
     if not tasks and "task_index" in table.column_names:
-        indices = sorted(set(table["task_index"].to_pylist()))
-        tasks = [ref.details["tasks"][str(i)] for i in indices if str(i) in ref.details["tasks"]]
+        tasks = _tasks_of_rows(table, ref, notes)
     extra: dict[str, Any] = {"robot_type": ref.details["robot_type"]} if ref.details["robot_type"] else {}
     if len(tasks) > 1:
         extra["tasks"] = tasks

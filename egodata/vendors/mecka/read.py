@@ -27,6 +27,7 @@ from egodata.vendors.base import Drafts, Notes, RecordingRef
 from egodata.vendors.files import entry_name
 from egodata.vendors.frames import cast_float32, stored_size
 from egodata.vendors.human import canonical_embodiment
+from egodata.vendors.matching import report_header
 from egodata.vendors.mecka.clock import Clock, read_clock
 from egodata.vendors.mecka.config import MeckaConfig
 from egodata.vendors.mecka.discover import episode_json, recording_files
@@ -61,14 +62,7 @@ def read_recording(ref: RecordingRef, config: MeckaConfig) -> Drafts:
             notes.refuse("file-missing", f"{files[kind].name}: not delivered. Ask for the file.", stream=files[kind].name)
     _report_undelivered(value["urls"], have, notes)
     scan = scan_video(files["video"])
-    if scan.declared_frames and scan.declared_frames != scan.frames:
-        notes.add(
-            "video-header",
-            f"{files['video'].name}: its header says {scan.declared_frames} frames, it holds {scan.frames}; what it holds counts",
-            stream=files["video"].name,
-            expected=str(scan.declared_frames),
-            got=str(scan.frames),
-        )
+    report_header(scan, name=files["video"].name, notes=notes)
     clock = read_clock(have["frames"], scan, config=config, notes=notes)
     arrays, features = _numbers(files, clock, config, notes)
     size = stored_size(scan.width, scan.height, limit=config.stored_size_px)

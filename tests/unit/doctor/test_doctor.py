@@ -129,6 +129,7 @@ def test_tables_for_people(raw, bench, capsys):  # noqa: F811
     cut(raw[IDS[2]])
     assert run(cli, ["doctor", str(bench.raw), "--workers", "0"], program="egodata") == 1
     out = capsys.readouterr().out
+    assert "Keypoints in the picture" in out and "100.0%" in out
     assert "Watch these" in out and "video-unreadable" in out and "mecka delivery" in out and "3 examined" in out
     assert run(cli, ["doctor", str(bench.raw), "nobody"], program="egodata") == 2
 

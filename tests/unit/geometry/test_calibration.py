@@ -7,7 +7,7 @@ import pytest
 from egodata.calibration import CameraCalibration, pinhole_matrix
 from egodata.errors import SchemaError
 from egodata.geometry.camera import distort, project, undistortion_map
-from egodata.geometry.pose import compose, pose_from_matrix, transform_points
+from egodata.geometry.pose import compose, invert, transform_points
 from egodata.geometry.reprojection import reproject
 from egodata.geometry.rotation import matrix_from_zyx
 
@@ -107,10 +107,10 @@ def test_the_reprojection_check_tells_right_from_turned():
     inside = np.stack([rng.uniform(-0.3, 0.3, (40, 21)), rng.uniform(0, 0.2, (40, 21)), rng.uniform(0.4, 0.6, (40, 21))], -1)
     world = transform_points(head, inside)
     world[3] = np.nan
-    good = reproject(pose_from_matrix(head), world, k=np.array(K), size=SIZE)
+    good = reproject(transform_points(invert(head), world), k=np.array(K), size=SIZE)
     assert good.points == 39 * 21 and good.inside > 0.9 and good.behind == 0
     assert abs(good.centre_px[0] - 320) < 30 and good.spread_px[0] > 50
-    turned = reproject(pose_from_matrix(head @ np.diag([-1.0, 1, -1, 1])), world, k=np.array(K), size=SIZE)
+    turned = reproject(transform_points(invert(head @ np.diag([-1.0, 1, -1, 1])), world), k=np.array(K), size=SIZE)
     assert turned.behind == 1 and turned.inside == 0
-    nothing = reproject(np.full((2, 7), np.nan), np.zeros((2, 21, 3)), k=np.array(K), size=SIZE)
+    nothing = reproject(np.full((2, 21, 3), np.nan), k=np.array(K), size=SIZE)
     assert nothing.points == 0 and np.isnan(nothing.centre_px).all()

@@ -1,20 +1,28 @@
 """One recording, several episodes: by ranges, spans and gaps; ids stay when a clip is added."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from egodata.annotations import Span
-from egodata.errors import ConfigError
+from egodata.catalog.rows import catalog_from_lance
+from egodata.errors import ConfigError, VideoError
+from egodata.formats.lance import build_lance
 from egodata.formats.zarr import ZarrStore, verify_episode
+from egodata.formats.zarr.gc import collect_garbage
+from egodata.ingest import IngestOptions, build, ingest
 from egodata.ingest.clips import ClipRule, cut_drafts, load_clips
-from egodata.testing.drafts import small_draft
+from egodata.schema.layout import StorePaths
+from egodata.testing.drafts import moving_frames, small_draft, write_source
 from egodata.vendors import Drafts, SetAside
+from egodata.video import EncodeSettings
 
 from .conftest import IDS
 
 RECORDING = "5f0c00000000000000000001"
+OTHER = EncodeSettings(profile="other", crf=32, preset="ultrafast", tune="", gop=12, bframes=0)
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +74,6 @@ def test_by_spans_of_a_key(draft):
 
 
 def test_by_gaps_in_time_and_hands(draft):
-    from dataclasses import replace
-
     stamps = draft.arrays["obs_rgb_timestamps_ns"].copy()
     stamps[30:] += 2_000_000_000
     arrays = {**draft.arrays, "obs_rgb_timestamps_ns": stamps}
@@ -84,8 +90,6 @@ def test_by_gaps_in_time_and_hands(draft):
 
 
 def test_frame0_stamps_begin_at_zero_again(draft):
-    from dataclasses import replace
-
     relative = replace(draft, meta=replace(draft.meta, clock="frame0"))
     (clip,) = cut(relative, ranges={RECORDING: ((10, 20),)}).episodes
     assert clip.arrays["obs_rgb_timestamps_ns"][0] == 0
@@ -120,6 +124,73 @@ def test_ingest_with_clips_and_one_more_clip(raw, bench, tmp_path):
     report = bench(clips=rule)
     assert report.built == (IDS[0],) and report.skipped == IDS[1:]  # other recordings' ranges are not touched
     assert set(report.outcomes[0].episodes) == {one, f"{IDS[0]}-c5-6", other} and store.open(one).digests.media == kept
+    contents = {name: store.open(name).digests.content for name in (one, other)}
     rule.write_text(json.dumps({"ranges": {IDS[0]: [[0, 5]]}}))
-    left_over = [finding.stream for finding in bench(clips=rule).findings if finding.code == "clip-left-over"]
-    assert left_over == [f"{IDS[0]}-c5-6", other]
+    report = bench(clips=rule)
+    withdrawn = [finding.stream for finding in report.findings if finding.code == "clip-withdrawn"]
+    assert withdrawn == [f"{IDS[0]}-c5-6", other] and report.status == 0
+    assert store.episode_ids() == [one, IDS[1], IDS[2]]  # what is not made any more cannot be trained on by mistake
+    assert store.open(other, content=contents[other]).meta.total_frames == 6  # a dataset that named it still opens it
+    freed = collect_garbage(bench.paths, lambda: [(other, contents[other])]).freed
+    assert f"{IDS[0]}-c5-6" in {item.episode_id for item in freed} and store.open(other, content=contents[other])
+    assert bench(clips=rule).skipped == IDS
+
+
+def test_spans_that_change_cut_anew(raw, bench, tmp_path):
+    rule = tmp_path / "clips.yaml"
+    rule.write_text(json.dumps({"spans": "annotations_subtask", "min_frames": 2}))
+    head = "label,start_time,end_time,role\n"
+    replace(raw[IDS[0]], annotations=f"{head}reach,0,0.2,subtask\nplace,0.2,0.4,subtask\n").write()
+    first = bench(clips=rule, only=(IDS[0],)).outcomes[0]
+    replace(raw[IDS[0]], annotations=f"{head}reach,0,0.1,subtask\n").write()
+    (outcome,) = bench(clips=rule, only=(IDS[0],)).outcomes
+    assert outcome.status == "built" and len(first.episodes) == 2 and not set(first.episodes) & set(outcome.episodes)
+    assert ZarrStore(bench.paths).episode_ids() == sorted(outcome.episodes)
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_clip_that_cannot_be_published_takes_its_siblings_back(raw, bench, tmp_path, monkeypatch, before):
+    rule, store = tmp_path / "clips.yaml", ZarrStore(bench.paths)
+    rule.write_text(json.dumps({"ranges": {IDS[0]: [[0, 5], [6, 12]]}}))
+    one, other = f"{IDS[0]}-c0-5", f"{IDS[0]}-c6-12"
+    contents = dict(bench(clips=rule, only=(IDS[0],)).outcomes[0].episodes) if before else {}
+    publish = build.publish_draft
+
+    def second_fails(paths, draft, *, settings):
+        if draft.meta.episode_id == other:
+            raise VideoError("video x.mp4: decoding stopped")
+        return publish(paths, draft, settings=settings)
+
+    monkeypatch.setattr(build, "publish_draft", second_fails)
+    (outcome,) = bench(clips=rule, only=(IDS[0],), force=before, settings=OTHER, workers=0).outcomes
+    assert outcome.status == "set_aside" and outcome.findings[-1].code == "video-unreadable"
+    assert {name: store.open(name).digests.content for name in store.episode_ids()} == contents  # as they were: none, or both of before
+    monkeypatch.undo()
+    again = bench(clips=rule, only=(IDS[0],), settings=OTHER).outcomes[0]
+    assert again.status == "built" and set(again.episodes) == {one, other} == set(store.episode_ids())
+    assert not set(contents.values()) & set(again.episodes.values())
+
+
+def test_a_redelivery_that_cuts_otherwise_leaves_no_old_piece_published(tmp_path):
+    pytest.importorskip("scale_json_binary")
+    from tests.unit.vendors.vendor_files import ScaleFiles, text_clip  # needs the extra
+
+    video = write_source(tmp_path / "video.mp4", moving_frames(40, (96, 60), 3)).read_bytes()
+    paths = StorePaths(tmp_path / "store")
+    options = IngestOptions("scale", paths.root, workers=0, settings=OTHER)
+
+    def delivered(*inactive):
+        issues = [text_clip(start, end, Collector_Quality_Issue=["Inactive Time"]) for start, end in inactive]
+        files = ScaleFiles(tmp_path / "raw", texts={"Sub-goal": [text_clip(0, 30, "fold")], "Collector Issue": issues}, video=video)
+        files.write()
+        (outcome,) = ingest(tmp_path / "raw", options=options).outcomes
+        return files.id, outcome
+
+    name, first = delivered()
+    assert list(first.episodes) == [name]
+    _, again = delivered((14, 16))
+    assert again.status == "built" and list(again.episodes) == [f"{name}-c0-14", f"{name}-c16-40"]
+    assert [finding.stream for finding in again.findings if finding.code == "clip-withdrawn"] == [name]
+    assert ZarrStore(paths).episode_ids() == sorted(again.episodes)
+    build_lance(paths)
+    assert [row.episode_id for row in catalog_from_lance(paths)] == sorted(again.episodes)

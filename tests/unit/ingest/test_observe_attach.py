@@ -6,7 +6,9 @@ import pytest
 
 from egodata.errors import EpisodeNotFoundError, InputError, NotFoundError
 from egodata.formats.zarr import ZarrStore
-from egodata.ingest import attach_from_raw, discover, observe, raw_digest
+from egodata.ingest import attach_from_raw, digests as raw_digests, discover, observe, raw_digest
+from egodata.ingest.digests import FileDigests
+from egodata.vendors import RecordingRef
 
 from .conftest import IDS
 
@@ -57,3 +59,19 @@ def test_attaching_names_what_is_wrong(raw, bench):
         attach_from_raw(bench.paths, bench.raw, recording="nobody", part="annotations", options=bench.options())
     with pytest.raises(EpisodeNotFoundError):
         attach_from_raw(bench.paths, bench.raw, recording=IDS[0], part="annotations", options=bench.options())
+
+
+def test_a_file_that_recordings_share_is_read_once_until_it_changes(tmp_path, monkeypatch):
+    shared, own = tmp_path / "shared.mp4", tmp_path / "own.csv"
+    shared.write_bytes(b"frames")
+    own.write_bytes(b"rows")
+    refs = [RecordingRef(name, "v", "d", "d", tmp_path, {"media": files}) for name, files in (("a", (shared, own)), ("b", (shared,)))]
+    read = []
+    plain = raw_digests._file
+    monkeypatch.setattr(raw_digests, "_file", lambda root, path: read.append(path) or plain(root, path))
+    files = FileDigests(refs)
+    assert files.shares(refs[0]) and not FileDigests(refs[:1]).shares(refs[0])
+    first = [raw_digest(ref, files) for ref in refs]
+    assert read == [shared, own] and first == [raw_digest(ref) for ref in refs]
+    shared.write_bytes(b"frames, longer")
+    assert raw_digest(refs[1], files) == raw_digest(refs[1]) != first[1]

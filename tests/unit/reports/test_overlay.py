@@ -13,6 +13,7 @@ from egodata.errors import FeatureNotFoundError, InputError, WindowError
 from egodata.geometry.camera import project
 from egodata.geometry.hand import hand_poses
 from egodata.reports.overlay import contact_sheet, preview_frame, write_preview
+from egodata.reports.room import SIZE_PX, load_room
 from egodata.reports.tracks import load_tracks
 from egodata.schema.features import HEAD_POSE, FeatureSpec, camera_key, keypoints_spec, mask_spec, pose_spec, valid_key
 from egodata.testing.memory import MemoryEpisode, episode_meta, ramp_joints
@@ -129,6 +130,58 @@ def test_without_a_known_camera_nothing_is_projected_and_that_is_said(calibratio
     picture = preview_frame(episode, 3).astype(int)
     assert np.abs(picture[100:600] - 40).max() <= 2
     assert np.abs(picture[36:80] - 40).max() > 100
+
+
+def test_arms_are_drawn_through_their_bases():
+    base = np.eye(4)
+    base[:3, 3] = 0.1, 0.05, 0.6
+    pose = np.tile([0.02, 0.01, 0.3, 1, 0, 0, 0], (FRAMES, 1)).astype(np.float32)
+    arrays = {f"{side}.obs_ee_pose": pose for side in ("left", "right")}
+    features = {**dict.fromkeys(arrays, pose_spec()), camera_key("front_1"): FeatureSpec("h264", (SIZE[1], SIZE[0], 3))}
+    meta = episode_meta("arm", frames=FRAMES, features=features, fps=FPS, embodiment="eva_bimanual")
+    known = Calibration("head", {"front_1": camera()}, {"left": tuple(map(tuple, base.tolist()))})
+    tracks = load_tracks(DarkEpisode(meta, arrays, {}, known), "front_1")
+    place = pose[:1, :3].astype(np.float64)
+    there = tracks.pixels(place, side="left", frame=3, size=SIZE)
+    np.testing.assert_allclose(there, project(place + base[:3, 3], np.array(camera().k), DISTORTION), atol=1e-6)
+    assert np.isnan(tracks.pixels(place, side="right", frame=3, size=SIZE)).all()  # its base is unknown
+    assert not tracks.why_not
+
+
+def test_an_episode_without_a_camera_is_seen_from_the_side():
+    episode = hands_episode()
+    features = {key: spec for key, spec in episode.meta.features.items() if key != camera_key("front_1")}
+    blind = replace(episode, meta=replace(episode.meta, features=features, reference_camera=""), calibration=None)
+    room = load_room(blind)
+    assert "seen from the side" in room.tracks.why_not and 0.5 < room.wide_m < 3
+    for side, track in room.tracks.hands.items():
+        seen = np.concatenate([room.tracks.pixels(points, side=side, frame=0, size=SIZE_PX) for points in track.keypoints_m])
+        assert ((seen > 0) & (seen < SIZE_PX)).all()  # everything is in the picture
+    head = room.tracks.pixels(room.head[:1, :3, 3], side="", frame=0, size=SIZE_PX)
+    below = room.tracks.pixels(room.head[:1, :3, 3] - [[0, 0, 0.1]], side="", frame=0, size=SIZE_PX)
+    assert below[0, 1] > head[0, 1] + 10 and abs(below[0, 0] - head[0, 0]) < 1  # down is down
+    first, last = (preview_frame(blind, frame, width_px=640) for frame in (0, FRAMES - 1))
+    assert first.shape == (360, 640, 3) and np.abs(first.astype(int) - last).max() > 100
+    assert contact_sheet(blind)[:4] == b"\x89PNG"
+    with pytest.raises(FeatureNotFoundError, match="no camera 'front_1'"):
+        preview_frame(blind, 0, camera="front_1")
+
+
+def test_without_camera_and_poses_there_is_nothing_to_draw():
+    features = {"obs_gripper": FeatureSpec("float32", (1,))}
+    meta = episode_meta("none", frames=3, features=features, fps=FPS, embodiment="eva_left_arm")
+    with pytest.raises(InputError, match="nothing to draw"):
+        preview_frame(DarkEpisode(replace(meta, reference_camera=""), {"obs_gripper": np.zeros((3, 1), np.float32)}, {}, None), 0)
+
+
+def test_a_hand_without_a_valid_row_is_said_to_be_invalid():
+    episode = hands_episode()
+    arrays = {
+        key: np.full_like(value, np.nan) if "left.obs" in key and value.dtype.kind == "f" else value
+        for key, value in episode.arrays.items()
+    }
+    tracks = load_tracks(replace(episode, arrays=arrays), "front_1")
+    assert not tracks.hands["left"].valid.any() and tracks.hands["right"].valid.all()
 
 
 def test_spans_and_absent_annotations_change_the_captions_only():

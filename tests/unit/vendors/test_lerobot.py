@@ -105,6 +105,16 @@ def test_a_broken_parquet_is_set_aside(lerobot):
         get_vendor("lerobot").read(ref, VendorOptions("arms", "first"))
 
 
+def test_a_column_name_that_is_no_text_is_set_aside(lerobot):
+    lerobot.write()
+    path = next(lerobot.root.rglob("*.parquet"))
+    path.write_bytes(path.read_bytes().replace(b"action", b"act\xf2on"))
+    (ref,) = lerobot.discover().recordings
+    with pytest.raises(SetAside, match="no UTF-8") as caught:
+        get_vendor("lerobot").read(ref, VendorOptions("arms", "first"))
+    assert caught.value.findings[-1].code == "parquet-unreadable"
+
+
 def test_growing_the_list_does_not_change_what_an_episode_depends_on(lerobot):
     (before,) = lerobot.write().discover().recordings
     lerobot.listed = 50

@@ -150,6 +150,14 @@ def test_ranges_that_do_not_tile_are_findings_and_the_rows_count(v3, change, exp
     assert ("ranges-differ" in codes(draft)) == ("dataset_from_index" in change)
 
 
+@pytest.mark.parametrize("made", [["x"] * TOTAL, [None] * TOTAL, [[1.0] * (row % 3) for row in range(TOTAL)], [b"\xff"] * TOTAL])
+@pytest.mark.parametrize(("column", "code"), [("index", "ranges-unchecked"), ("task_index", "task-unreadable")])
+def test_a_side_column_of_another_type_is_a_finding(v3, column, code, made):
+    v3.rows[column], v3.episodes[1]["tasks"] = made, []
+    draft = v3.draft(1)
+    assert [finding.code for finding in draft.findings] == [code] and draft.meta.total_frames == LENGTHS[1]
+
+
 def test_rows_of_an_episode_that_nothing_lists_are_set_aside_by_name(v3):
     del v3.episodes[1]
     found = v3.discover()
@@ -245,7 +253,7 @@ def test_no_list_or_a_broken_one(v3):
 @pytest.mark.parametrize(
     "template",
     ["{episode_index.__class__}", "{episode_index[0]}", "{episode_index!r}", "{episode_index:999999999d}", "{episode_index:{width}}",
-     "{other}", "{}", "{episode_index", "{video_key:03d}", "{video_key:>99}"],
+     "{other}", "{}", "{episode_index", "{video_key:03d}", "{video_key:>99}", "a" * 256, "a/" * 600, "data/\0"],
 )  # fmt: skip
 def test_templates_are_filled_without_trusting_them(template):
     with pytest.raises(InputError, match=r"meta/info\.json: data_path .* cannot be filled"):
