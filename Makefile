@@ -39,7 +39,7 @@ quickstart: $(STAMP)
 	$(BIN)/egopipe quickstart $(if $(RAW),--raw "$(RAW)") $(if $(VENDOR),--vendor "$(VENDOR)") $(if $(STORE),--store "$(STORE)")
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 test-all: $(STAMP)
 	EGODATA_KILLS=500 EGODATA_CORRUPTIONS=1000 $(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -49,7 +49,7 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 format: $(STAMP)
 	$(BIN)/ruff format .

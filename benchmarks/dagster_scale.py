@@ -6,6 +6,7 @@ python benchmarks/dagster_scale.py FOLDER [overhead|load|pages|shards ...]
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -30,6 +31,7 @@ from pipelines.units import is_shard, units
 from tests.e2e.served import egopipe, up
 
 KEY = dg.AssetKey("episode_zarr")
+LINKS = 30_000
 PAGES = {
     "partitions page: keys and statuses": """query($k: AssetKeyInput!) { assetNodeOrError(assetKey: $k) { ... on AssetNode { partitionKeys
       partitionStats { numMaterialized numFailed numPartitions } assetPartitionStatuses { ... on DefaultPartitionStatuses {
@@ -169,6 +171,8 @@ def _huge(seed: Path, raw: Path, count: int) -> None:
     source = seed / only
     meta = json.loads((source / f"{only}.json").read_text())
     for number in range(count):
+        if number and number % LINKS == 0:  # a file system ends the number of links to one file
+            source = Path(shutil.copytree(source, seed / f"{only}-{number}"))
         name = f"{number:024x}"
         folder = raw / name
         folder.mkdir(parents=True)

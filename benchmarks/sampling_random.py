@@ -11,7 +11,8 @@ groups and arrays open, slices once per window (10 windows over 6 keys), decodes
 all of its frames. It reads the same store, and the same footage joined to recordings of full 300-frame elements as they are usually
 encoded (GOP 30, no B-frames). It neither re-expresses nor resamples nor normalises. CPU time.
 
-memory: one worker; its PSS from /proc/<pid>/smaps_rollup every 1,000 samples.
+memory: one worker, from /proc/<pid>/smaps_rollup every 1,000 samples: PSS, and the anonymous part of it, which does not change when other
+processes that share torch's libraries end.
 
 tree: batches of 64 samples of two frames 0.5 s apart, as RDT takes them; the highest sum of PSS over the training process and its workers.
 """
@@ -39,7 +40,7 @@ from egodata.sampling import HeadSource, ImageHistory, Recipe, load_recipe
 from egodata.schema.layout import StorePaths, open_root
 from egodata.torch.bench import random_batches
 from egodata.torch.bench_workers import measure_workers
-from egodata.torch.process import pss_bytes
+from egodata.torch.process import anonymous_bytes, pss_bytes
 from egodata.video import EncodeSettings
 
 BLOCK, WHOLE_BLOCK = 64, 8
@@ -172,17 +173,20 @@ def memory(work: Path, args: argparse.Namespace) -> None:
 
         def look(samples: int, children: list[int]) -> None:
             if samples // 1000 != (samples - BLOCK) // 1000:
-                seen.append((samples, pss_bytes(children[0])))
-                if len(seen) % 10 == 1:
-                    print(f"{samples} samples: {seen[-1][1] / 1e6:.1f} MB", flush=True)
+                seen.append((samples, pss_bytes(children[0]), anonymous_bytes(children[0])))
+                if len(seen) % 5 == 1:
+                    print(f"{samples} samples: PSS {seen[-1][1] / 1e6:.1f} MB, of it anonymous {seen[-1][2] / 1e6:.1f} MB", flush=True)
 
         found = measure_workers(source, batch_size=BLOCK, workers=1, samples=args.long, each=look)
-    sizes = np.array([size for _, size in seen]) / 1e6
-    slope = np.polyfit(np.array([samples for samples, _ in seen[len(seen) // 5 :]]) / 1e4, sizes[len(seen) // 5 :], 1)[0]
+    samples, pss, anonymous = np.array(seen, np.float64).T
+    late = slice(len(seen) // 5, None)
+    slope = np.polyfit(samples[late] / 1e4, anonymous[late] / 1e6, 1)[0]
+    first, highest, last = (size / 1e6 for size in (anonymous[0], anonymous.max(), anonymous[-1]))
+    print(f"{args.format}: {found.samples} samples, one worker, PSS at most {pss.max() / 1e6:.1f} MB")
     print(
-        f"{args.format}: {found.samples} samples, one worker, PSS {sizes[0]:.1f} MB first, {sizes.max():.1f} highest, {sizes[-1]:.1f} last;"
+        f"anonymous {first:.1f} MB first, {highest:.1f} highest, {last:.1f} last; after the first fifth {slope:+.2f} MB per 10,000 samples"
     )
-    print(f"after the first fifth {slope:+.2f} MB per 10,000 samples; {found.worker_cpu_ms:.2f} CPU ms/sample in the worker")
+    print(f"{found.worker_cpu_ms:.2f} CPU ms/sample in the worker")
 
 
 def tree(work: Path, args: argparse.Namespace) -> None:

@@ -27,6 +27,7 @@ class DataConfig:
         image_height: Of the batch path, pixels.
         image_width: Of the batch path, pixels.
         colour_jitter: Largest change of brightness, contrast and saturation while training, as a share; 0 is off.
+        hue_jitter: Largest turn of the hue, as a share of a full turn; two thirds of the jitter's cost on a CPU.
     """
 
     batch_size: int
@@ -35,10 +36,15 @@ class DataConfig:
     image_height: int
     image_width: int
     colour_jitter: float
+    hue_jitter: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1 or self.num_workers < 0 or min(self.image_height, self.image_width) < 16 or not 0 <= self.colour_jitter < 1:
-            raise ConfigError("data: expected batch_size >= 1, num_workers >= 0, images of at least 16 pixels and 0 <= colour_jitter < 1")
+        sizes = self.batch_size >= 1 and self.num_workers >= 0 and min(self.image_height, self.image_width) >= 16
+        if not sizes or not 0 <= self.colour_jitter < 1 or not 0 <= self.hue_jitter <= 0.5:
+            raise ConfigError(
+                "data: expected batch_size >= 1, num_workers >= 0, images of at least 16 pixels, 0 <= colour_jitter < 1, "
+                "0 <= hue_jitter <= 0.5"
+            )
 
 
 @strict_config

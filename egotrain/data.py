@@ -12,8 +12,7 @@ from egodata.errors import ConfigError, NotFoundError, RecipeError
 from egodata.sampling import HeadSource, Recipe, Share
 from egodata.schema.layout import StorePaths
 from egodata.stats import NormStats
-from egodata.torch import Batch, HeadLoader, Loading, images_to_device, make_loader
-from egodata.torch.images import IMAGENET_MEAN, IMAGENET_STD
+from egodata.torch import Batch, ColourJitter, HeadLoader, Loading, images_to_device, make_loader
 from egotrain.conf import DataConfig, EvaluationConfig, FitConfig
 from egotrain.policies.base import Observation
 from egotrain.policies.dims import BodyDims, PolicyDims
@@ -136,11 +135,11 @@ def check_dims(wanted: PolicyDims, found: PolicyDims, *, what: str) -> None:
         raise ConfigError(f"{what}: {'; '.join(wrong)}. Use the recipe and the dataset that the policy was built for.")
 
 
-def observation(batch: Batch, *, device: torch.device, dims: PolicyDims) -> Observation:
-    """Take from a batch what a policy sees; images are resized and normalised on the device."""
+def observation(batch: Batch, *, device: torch.device, dims: PolicyDims, factors: Tensor | None = None) -> Observation:
+    """Take from a batch what a policy sees; images are resized, changed in colour if `factors` say so, and normalised on the device."""
     size = (dims.image_height, dims.image_width)
     return Observation(
-        images={camera: images_to_device(batch["images"][camera], device=device, size=size) for camera in dims.cameras},
+        images={camera: images_to_device(batch["images"][camera], device=device, size=size, factors=factors) for camera in dims.cameras},
         image_mask={camera: batch["image_mask"][camera].to(device) for camera in dims.cameras},
         proprio_BKP=batch["proprio"].to(device),
         proprio_mask_BK=batch["proprio_mask"].to(device),
@@ -151,17 +150,13 @@ def observation(batch: Batch, *, device: torch.device, dims: PolicyDims) -> Obse
     )
 
 
-def jittered(images_BN3HW: Tensor, *, strength: float, generator: torch.Generator) -> Tensor:
-    """Change brightness, contrast and saturation of each sample's normalised images by up to `strength`, the same for its N images."""
-    batch = len(images_BN3HW)
-    factors = 1 + strength * (2 * torch.rand(3, batch, 1, 1, 1, 1, generator=generator) - 1)
-    brightness, contrast, saturation = factors.to(images_BN3HW)
-    mean, std = (images_BN3HW.new_tensor(values).view(3, 1, 1) for values in (IMAGENET_MEAN, IMAGENET_STD))
-    values = (images_BN3HW * std + mean) * brightness
-    centre = values.mean((2, 3, 4), keepdim=True)
-    values = centre + contrast * (values - centre)
-    grey = values.mean(2, keepdim=True)
-    return ((grey + saturation * (values - grey)).clamp(0, 1) - mean) / std
+def jitter_factors(batch: Batch, config: DataConfig) -> Tensor | None:
+    """Draw how each training sample's colours change, from (seed, epoch, sample index); None where nothing changes."""
+    draws = [draw for draw in batch["draws"] if draw is not None]
+    if max(config.colour_jitter, config.hue_jitter) == 0 or len(draws) < len(batch["draws"]):
+        return None
+    share = config.colour_jitter
+    return ColourJitter(brightness=share, contrast=share, saturation=share, hue=config.hue_jitter).draw(draws)
 
 
 class TrainStream:

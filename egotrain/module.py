@@ -11,7 +11,7 @@ from torch import Tensor
 from egodata.torch import Batch
 from egotrain.accumulate import micro_batches
 from egotrain.conf import DataConfig, FitConfig, OptimConfig
-from egotrain.data import jittered, observation
+from egotrain.data import jitter_factors, observation
 from egotrain.ema import Ema
 from egotrain.gradients import GradientWatch
 from egotrain.numerics import generator, seeded_dropout
@@ -64,7 +64,7 @@ class TrainModule(lightning.LightningModule):
         return observation(batch, device=self.device, dims=self.dims)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Take a step of the optimiser and return its loss; noise, jitter and dropout follow from (seed, step, rank, part of batch)."""
+        """Take a step of the optimiser and return its loss; noise and dropout follow from (seed, step, rank, part of batch)."""
         optimizer: Any = self.optimizers()
         optimizer.zero_grad()
         step, parts = self.global_step, self.optim.accumulate
@@ -84,11 +84,7 @@ class TrainModule(lightning.LightningModule):
 
     def _loss(self, batch: Batch, step: int, part: int) -> Tensor:
         key = (step, self.global_rank, part) if part else (step, self.global_rank)
-        seen = self.observe(batch)
-        if self.data.colour_jitter > 0:
-            source = generator(self.seed, *key, "jitter")
-            images = {name: jittered(x, strength=self.data.colour_jitter, generator=source) for name, x in seen.images.items()}
-            seen = Observation(images, *[getattr(seen, name) for name in Observation.__slots__[1:]])
+        seen = observation(batch, device=self.device, dims=self.dims, factors=jitter_factors(batch, self.data))
         with seeded_dropout(self.seed, *key):
             noise = generator(self.seed, *key, "noise")
             return self.policy.loss(seen, batch["action"].to(self.device), mask_BSD=batch["action_mask"].to(self.device), generator=noise)

@@ -1,6 +1,7 @@
 """What must be proven before a dataset is frozen and before training starts, read from the parity table."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import dagster as dg
@@ -9,11 +10,13 @@ from egodata.catalog import Manifest
 from egodata.catalog.rows import catalog_from_lance, catalog_from_store
 from egodata.errors import NotFoundError
 from egodata.findings import Finding, Severity
+from egodata.findings.waivers import read_waivers
 from egodata.formats import open_store
-from egodata.parity import latest, unproven
+from egodata.formats.lance import video_kind
+from egodata.parity import latest, proves, unproven
 from egodata.schema.layout import StorePaths
 from pipelines.metadata import findings_table
-from pipelines.waivers import keep_gate_findings, waivers
+from pipelines.waivers import keep_gate_findings
 
 SHOWN = 5
 
@@ -61,7 +64,7 @@ def require_content_parity(paths: StorePaths, manifest: Manifest) -> dict[str, A
 
 def _answered(paths: StorePaths, findings: Sequence[Finding], *, gate: str, headline: str, advice: str) -> dict[str, Any]:
     """Return the waivers that answer every finding, or refuse."""
-    known = waivers(paths) if findings else {}
+    known = read_waivers(paths.ledger) if findings else {}
     left = [finding for finding in findings if finding.id not in known]
     if left:
         keep_gate_findings(paths, left, gate=gate)
@@ -72,11 +75,13 @@ def _answered(paths: StorePaths, findings: Sequence[Finding], *, gate: str, head
             metadata={"blocked": gate, "findings": findings_table(left)},
             allow_retries=False,
         )
-    return {"waivers": [dict(known[finding.id]) for finding in findings]} if findings else {}
+    return {"waivers": [asdict(known[finding.id]) for finding in findings]} if findings else {}
 
 
 def _loader_verdicts(paths: StorePaths, manifest: Manifest) -> dict[str, bool]:
-    return {row["recipe"]: bool(row["passed"]) for row in latest(paths, "loader") if row["dataset_digest"] == manifest.digest}
+    rows = [row for row in latest(paths, "loader") if row["dataset_digest"] == manifest.digest]
+    video = video_kind(paths) if rows else ""
+    return {row["recipe"]: proves(row, video=video) for row in rows}
 
 
 def loader_parity_needed(paths: StorePaths, manifest: Manifest, *, recipe: str) -> bool:

@@ -175,7 +175,7 @@ def _print_checkpoint(found: Mapping[str, Any]) -> None:
     echo(f"dataset {dataset['ref']}, digest {dataset['digest']}")
     echo(f"frozen {provenance.get('created')} by egodata {provenance.get('egodata')}, Dagster run {provenance.get('run_id', 'none')}")
     for waiver in provenance.get("waivers", []):
-        echo(f"waived: finding {waiver['finding']} by {waiver.get('by', 'unknown')}: {waiver['reason']}")
+        echo(f"waived: finding {waiver['id']} ({waiver['code']} of {waiver['episode']}) on {waiver['at']}: {waiver['reason']}")
     loader = ", ".join(f"{recipe} {'passed' if row['passed'] else 'FAILED'}" for recipe, row in found["parity"]["loader"].items())
     content = ", ".join(f"{count} {verdict}" for verdict, count in sorted(found["parity"]["content"].items()))
     echo(f"parity: loader {loader or 'never checked'}; content {content}")

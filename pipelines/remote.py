@@ -2,6 +2,7 @@
 
 import json
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -36,6 +37,9 @@ def ask(address: str, query: str, *, variables: Mapping[str, Any]) -> dict[str, 
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
             found: dict[str, Any] = json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        said = error.read().decode(errors="replace").strip()[:300]
+        raise ConflictError(f"{address}: refused with status {error.code}: {said}. See dagster/up/webserver.log in the store.") from error
     except (OSError, ValueError) as error:
         raise ConflictError(f"{address}: does not answer ({error}). Is `egopipe up` still starting? Try again.") from error
     if found.get("errors"):

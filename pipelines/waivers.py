@@ -1,42 +1,10 @@
-"""Findings that a person has answered for: ``ledger/waivers.jsonl``, one JSON object a line with finding, reason, by and time."""
+"""Findings for which a gate is closed, kept so that `egodata waive` can answer them."""
 
 import json
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable
 
-from egodata.errors import InputError
 from egodata.findings import Finding
 from egodata.schema.layout import StorePaths, write_atomic
-
-
-def waivers_file(paths: StorePaths) -> Path:
-    """Return where waivers are kept."""
-    return paths.ledger / "waivers.jsonl"
-
-
-def waivers(paths: StorePaths) -> dict[str, Mapping[str, Any]]:
-    """Return the newest waiver of every finding id.
-
-    Raises:
-        InputError: A line is damaged, or gives no reason: nothing is waived by guessing.
-    """
-    path = waivers_file(paths)
-    found: dict[str, Mapping[str, Any]] = {}
-    if not path.exists():
-        return found
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            value = json.loads(line)
-            finding, reason = str(value["finding"]), str(value["reason"]).strip()
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path} line {number}: expected an object with finding and reason, got {line[:80]!r}. Correct it.") from error
-        if not reason:
-            raise InputError(f"{path} line {number}: finding {finding} is waived without a reason. Give one.")
-        found[finding] = value
-    return found
 
 
 def keep_gate_findings(paths: StorePaths, findings: Iterable[Finding], *, gate: str) -> None:

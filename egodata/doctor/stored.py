@@ -124,18 +124,28 @@ def _checked(
 
 
 def known_findings(paths: StorePaths) -> dict[str, Finding]:
-    """Return every finding that the store knows by id: of ingest, of quarantine, and of the doctor's reports.
+    """Return every finding that the store knows by id: of ingest, of quarantine, of the doctor's reports, and of gates that were closed.
 
     What only `egodata validate` has said is not among them; the doctor says it too.
     """
     found: dict[str, Finding] = {}
     for path in sorted((paths.reports / FOLDER).glob("*.json")):
         found |= {finding.id: finding for finding in _reported(path)}
+    for path in sorted((paths.reports / "gates").glob("*.json")):
+        found |= {finding.id: finding for finding in _gate(path)}
     for noted in _noted(paths).values():
         found |= {finding.id: finding for finding in noted}
     for item in set_aside_records(paths):
         found |= {finding.id: finding for finding in item.findings}
     return found
+
+
+def _gate(path: Path) -> tuple[Finding, ...]:
+    """Read the finding for which a freeze or a training run was refused."""
+    try:
+        return findings_from_json((json.loads(path.read_text("utf-8")),))
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
 
 
 def _reported(path: Path) -> tuple[Finding, ...]:

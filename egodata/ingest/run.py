@@ -206,7 +206,9 @@ def _workers(options: IngestOptions) -> int:
     return wanted
 
 
-def _treat_all(recordings: Sequence[RecordingRef], job: Job, *, workers: int, spread: Spread | None) -> Generator[Outcome, None, None]:
+def _treat_all(
+    recordings: Sequence[RecordingRef], job: Job, *, workers: int, spread: Spread | None = None
+) -> Generator[Outcome, None, None]:
     """Skip what did not change in this process, then treat the rest in as many as that is worth."""
     waiting: list[Pending] = []
     for ref in recordings:

@@ -102,6 +102,7 @@ def episode_samples(
                 prompt=choose_prompt(prompts, default=recipe.default_prompt, draw=None if draws is None else draws[n]),
                 fps=float(numbers.fps),
                 embodiment=numbers.embodiment,
+                draw=None if draws is None else draws[n],
             )
         )
     return samples

@@ -25,7 +25,7 @@ def index_key(episodes: Sequence[HeadEpisode], recipe: Recipe) -> str:
     return json_digest({"rules": RULES_VERSION, "numbers": recipe.numbers_digest, "contents": [episode.content for episode in episodes]})
 
 
-def cached_index(folder: Path | None, key: str, build: Callable[[], HeadIndex]) -> HeadIndex:
+def cached_index(folder: Path | None, key: str, *, build: Callable[[], HeadIndex]) -> HeadIndex:
     """Return an index from its file, or build it and keep it.
 
     Args:

@@ -26,7 +26,7 @@ from egodata.sampling.types import EpisodeWindows, Normaliser, Part, Sample
 from egodata.sampling.windows import cutoff_ends
 from egodata.schema.layout import StorePaths
 
-ReadImages = Callable[[HeadEpisode, Numbers, NDArray[np.int64]], dict[str, CameraImages]]
+ReadImages = Callable[[int, NDArray[np.int64]], dict[str, CameraImages]]
 PIECE_STEPS = 25_600
 """Most action steps that a walk over windows makes at once: bounds its memory, whatever the length of an episode."""
 
@@ -65,7 +65,7 @@ class HeadSource:
         self.normalisers = dict(normalisers or {})
         self._cache = EpisodeCache(opener, recipe, numbers_bytes=keep.numbers_bytes, blocks=keep.blocks)
         self.layout = self._bind_all()
-        self.index: HeadIndex = cached_index(keep.index, index_key(self.episodes, recipe), partial(self._build_index, progress))
+        self.index: HeadIndex = cached_index(keep.index, index_key(self.episodes, recipe), build=partial(self._build_index, progress))
 
     @classmethod
     def open(
@@ -192,7 +192,7 @@ class HeadSource:
         """
         wanted = np.asarray(indices, np.int64)
         ordinals, frames = self.index.locate(wanted)
-        images = self._images_by(runs) if with_images else None
+        images = partial(self._images, runs=runs) if with_images else None
         out: dict[int, Sample] = {}
         for ordinal in dict.fromkeys(ordinals.tolist()):
             at = np.flatnonzero(ordinals == ordinal)
@@ -200,16 +200,12 @@ class HeadSource:
             out.update(zip(at.tolist(), made, strict=True))
         return [out[position] for position in range(len(wanted))]
 
-    def _images_by(self, runs: DecodedRuns | None) -> ReadImages:
-        """Return what reads the images of some start frames of an episode."""
-
-        def read(episode: HeadEpisode, numbers: Numbers, starts: NDArray[np.int64]) -> dict[str, CameraImages]:
-            reader = self._cache.reader(episode)
-            if runs is None:
-                return read_images(reader, numbers, recipe=self.recipe, starts=starts)
-            return runs.images(reader, numbers, recipe=self.recipe, starts=starts, content=episode.content)
-
-        return read
+    def _images(self, ordinal: int, frames: NDArray[np.int64], runs: DecodedRuns | None) -> dict[str, CameraImages]:
+        episode = self.episodes[ordinal]
+        numbers, reader = self._cache.numbers(episode), self._cache.reader(episode)
+        if runs is None:
+            return read_images(reader, numbers, recipe=self.recipe, starts=frames)
+        return runs.images(reader, numbers, recipe=self.recipe, starts=frames, content=episode.content)
 
     def _read(
         self, ordinal: int, indices: NDArray[np.int64], frames: NDArray[np.int64], *, epoch: int | None, images: ReadImages | None
@@ -218,7 +214,7 @@ class HeadSource:
         draws = None if epoch is None else [(self.seed, epoch, int(i)) for i in indices]
         try:
             numbers = self._cache.numbers(episode)
-            found = {} if images is None else images(episode, numbers, frames)
+            found = {} if images is None else images(ordinal, frames)
             windows = self.windows_of(ordinal, frames=frames)
             return episode_samples(
                 episode.episode_id, numbers, recipe=self.recipe, windows=windows, images=found, draws=draws, normalisers=self.normalisers

@@ -82,6 +82,7 @@ class Sample:
         prompts: Every active text of the recipe's roles, in the order of its keys.
         prompt: The chosen one; the recipe's default where none is active.
         fps: Frames per second of the episode.
+        draw: (base seed, epoch, sample index) in training: what else is drawn for this sample follows from it. None in evaluation.
     """
 
     episode_id: str
@@ -98,3 +99,4 @@ class Sample:
     prompt: str
     fps: float
     embodiment: str
+    draw: tuple[int, int, int] | None = None

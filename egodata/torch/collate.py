@@ -29,6 +29,7 @@ class Batch(TypedDict):
         frame: (B,) int64.
         episode_id: B ids.
         embodiment: B names.
+        draws: B times (base seed, epoch, sample index) in training, None in evaluation.
     """
 
     images: dict[str, Tensor]
@@ -45,6 +46,7 @@ class Batch(TypedDict):
     frame: Tensor
     episode_id: list[str]
     embodiment: list[str]
+    draws: list[tuple[int, int, int] | None]
 
 
 def _stacked(samples: Sequence[Sample], name: str) -> Tensor:
@@ -84,4 +86,5 @@ def collate(samples: Sequence[Sample]) -> Batch:
         frame=torch.tensor([sample.frame for sample in samples], dtype=torch.int64),
         episode_id=[sample.episode_id for sample in samples],
         embodiment=[sample.embodiment for sample in samples],
+        draws=[sample.draw for sample in samples],
     )

@@ -11,6 +11,11 @@ def pss_bytes(pid: int) -> int | None:
     return _field(PROC / str(pid) / "smaps_rollup", "Pss:", unit=1024)
 
 
+def anonymous_bytes(pid: int) -> int | None:
+    """Return the memory of a process that lies in no file: unlike PSS it stays when other processes, which share its libraries, end."""
+    return _field(PROC / str(pid) / "smaps_rollup", "Pss_Anon:", unit=1024)
+
+
 def read_bytes() -> int | None:
     """Return the bytes that this process has asked files for so far, from disk or from the page cache; mapped pages are not among them."""
     return _field(PROC / "self" / "io", "rchar:", unit=1)

@@ -14,6 +14,7 @@ from dagster._core.loader import LoadingContextForTest
 
 from egodata.catalog import freeze, load_dataset, load_rule
 from egodata.catalog.rows import catalog_from_store
+from egodata.cli.main import cli, run
 from egodata.errors import GateError
 from egodata.formats import open_store
 from egodata.formats.lance import build_lance
@@ -31,7 +32,6 @@ from pipelines.partitions import RECORDINGS
 from pipelines.resources import STORE_VARIABLE, StoreResource
 from pipelines.sensors import build_new, discovery
 from pipelines.uploads import SETTLE_VARIABLE
-from pipelines.waivers import waivers_file
 from tests.e2e import served
 
 SMALL = {"operators": 2, "size": (64, 64), "seed": 5, "fps": 10}
@@ -254,9 +254,8 @@ def test_a_freeze_waits_for_content_parity(paths: StorePaths, instance: dg.Dagst
 
 
 def waive(paths: StorePaths, ids: list[str]) -> None:
-    with waivers_file(paths).open("a") as file:
-        for finding in ids:
-            file.write(json.dumps({"finding": finding, "reason": "compared by hand", "by": "lab", "time": "2026-12-01T00:00:00Z"}) + "\n")
+    for finding in ids:
+        assert run(cli, ["waive", str(paths.root), finding, "--reason", "compared by hand"], program="egodata") == 0
 
 
 @pytest.mark.timeout(400)

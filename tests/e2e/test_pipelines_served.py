@@ -10,11 +10,11 @@ import dagster as dg
 import pytest
 
 from egodata.catalog import load_dataset
+from egodata.cli.main import cli, run
 from egodata.schema.layout import StorePaths, open_root
 from pipelines.history import read_history
 from pipelines.instance import open_instance
 from pipelines.state import AssetState
-from pipelines.waivers import waivers_file
 from tests.e2e.kills import kill_often
 from tests.e2e.served import deliver, egopipe, state, status, up, wait_until
 
@@ -105,13 +105,13 @@ def test_failing_parity_blocks_the_freeze_until_it_is_waived_or_resolved(served:
     reason = next(iter(status(root)["assets"]["dataset"]["failed"].values()))
     assert "1 of 8 episodes did not pass content parity" in reason and findings[0]["id"] in reason
 
-    waiver = {"finding": findings[0]["id"], "reason": "one changed byte, looked at", "by": "lab", "time": "2026-12-01T00:00:00Z"}
-    waivers_file(paths).write_text(json.dumps(waiver) + "\n")
+    assert run(cli, ["waive", str(root), findings[0]["id"], "--reason", "one changed byte, looked at"], program="egodata") == 0
     waived = egopipe("backfill", "dataset", "--partition", "synthetic--v1", "--store", str(root))
     assert waived.returncode == 0, waived.stdout
-    assert load_dataset(paths, "synthetic@v1").provenance["waivers"] == [waiver]
+    (waiver,) = load_dataset(paths, "synthetic@v1").provenance["waivers"]
+    assert (waiver["id"], waiver["episode"], waiver["reason"]) == (findings[0]["id"], episode, "one changed byte, looked at")
 
-    waivers_file(paths).unlink()
+    assert run(cli, ["waive", str(root), findings[0]["id"], "--withdraw", "--reason", "repaired"], program="egodata") == 0
     os.replace(paths.root.parent / "kept", file)  # resolved
     assert egopipe("materialize", "parity_report", "--store", str(root)).returncode == 0
     again = egopipe("backfill", "dataset", "--partition", "synthetic--v2", "--store", str(root))

@@ -29,7 +29,8 @@ class RdtConfig:
         condition_dropout: Rate at which, while training, the state is a learned null, and rate at which the prompt is empty.
         history_dropout: Rate at which images before the current one are left out while training.
         steps_per_token: Action steps that one token stands for.
-        shortcuts: For small policies that have minutes to learn: the noise in the input is handed on to the output.
+        shortcuts: For small policies that have minutes to learn: what stands for a whole image and the state
+            history are added to every token of the chunk, and the noise in the input is handed on to the output.
         objective: What the network learns.
     """
 

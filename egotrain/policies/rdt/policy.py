@@ -32,6 +32,7 @@ class Conditions:
         are_words_BM: What of it is no padding.
         images_BME: Tokens of all images of all cameras.
         are_images_BM: Those that were recorded and not dropped.
+        summary_BE: Added to every token of the chunk; 0 without shortcuts.
     """
 
     fps_BE: Tensor
@@ -40,6 +41,7 @@ class Conditions:
     are_words_BM: Tensor
     images_BME: Tensor
     are_images_BM: Tensor
+    summary_BE: Tensor
 
     def repeated(self, draws: int) -> "Conditions":
         """Return every sample `draws` times, neighbours equal."""
@@ -68,6 +70,8 @@ class RdtPolicy(Policy):
         self.word_position_LE = nn.Parameter(torch.randn(config.text.tokens, width) * 0.02)
         images = len(dims.cameras) * dims.images
         self.image_position = nn.Parameter(torch.randn(images, self.image_encoder.tokens, width) * 0.02)
+        whole = dims.proprio_history + len(dims.cameras) * self.image_encoder.direct
+        self.summary = Mlp(whole * width, width, width) if config.shortcuts else None
         self.blocks = nn.ModuleList(RdtBlock(config) for _ in range(config.blocks))
 
     def slow_parts(self) -> Iterable[tuple[nn.Module, float]]:
@@ -91,8 +95,10 @@ class RdtPolicy(Policy):
             prompts = ["" if lost else prompt for prompt, lost in zip(prompts, lost_prompt, strict=True)]
         features, are_words = self.text_encoder(prompts)
         words = self.language_adaptor(features) + self.word_position_LE[: features.shape[1]]
-        images, are_images = self._images(observation)
-        return Conditions(self.frequency(observation.fps_B), state, words, are_words, images, are_images)
+        images_BIME, keep_BI = self._images(observation)
+        summary = self._summary(state, images_BIME)
+        images, are_images = images_BIME.flatten(1, 2), keep_BI.repeat_interleave(self.image_encoder.tokens, 1)
+        return Conditions(self.frequency(observation.fps_B), state, words, are_words, images, are_images, summary)
 
     def _images(self, observation: Observation) -> tuple[Tensor, Tensor]:
         tokens, keep = [], []
@@ -101,9 +107,15 @@ class RdtPolicy(Policy):
             encoded = self.image_encoder(images_BN3HW.flatten(0, 1))
             tokens.append(self.image_adaptor(encoded).unflatten(0, images_BN3HW.shape[:2]))
             keep.append(self._kept_images(observation.image_mask[camera]))
-        tokens_BIME = torch.cat(tokens, 1) + self.image_position
-        keep_BI = torch.cat(keep, 1)
-        return tokens_BIME.flatten(1, 2), keep_BI.repeat_interleave(self.image_encoder.tokens, 1)
+        return torch.cat(tokens, 1) + self.image_position, torch.cat(keep, 1)
+
+    def _summary(self, state_BKE: Tensor, images_BIME: Tensor) -> Tensor:
+        """Put the state history and the tokens that stand for each camera's current image into one vector."""
+        if self.summary is None:
+            return torch.zeros_like(state_BKE[:, 0])
+        count, cells = self.dims.images, self.image_encoder.tokens - self.image_encoder.direct
+        direct = images_BIME[:, count - 1 :: count, cells:].flatten(1)
+        return self.summary(torch.cat([state_BKE.flatten(1), direct], 1))
 
     def _kept_images(self, mask_BN: Tensor) -> Tensor:
         """Return which images count: those recorded, earlier ones dropped at times; the current one always, recorded or black."""
@@ -128,7 +140,7 @@ class RdtPolicy(Policy):
 
     def _network(self, names: Sequence[str], seen: Conditions, noised_BSD: Tensor, time_B: Tensor) -> Tensor:
         time_BE = self.time(time_B * TIME_RANGE)
-        chunk = self.actions_in(names, noised_BSD)
+        chunk = self.actions_in(names, noised_BSD) + seen.summary_BE[:, None]
         x_BLE = torch.cat([torch.stack([time_BE, seen.fps_BE], 1), seen.state_BKE, chunk], 1) + self.position_LE
         for i, block in enumerate(self.blocks):
             if i % 2:

@@ -8,7 +8,7 @@ import torch
 from egodata.config import config_root
 from egodata.errors import ConfigError, SampleError
 from egodata.sampling import load_recipe
-from egotrain.data import check_dims, jittered
+from egotrain.data import check_dims
 from egotrain.numerics import fixed_numerics, generator
 from egotrain.policies.base import Observation
 from egotrain.policies.dims import BodyDims, PolicyDims
@@ -217,13 +217,3 @@ def test_data_that_does_not_fit_is_refused(name, words, changed, said):
 def test_a_wrong_size_is_named(words, said):
     with pytest.raises(ConfigError, match=said):
         config_of(*words)
-
-
-def test_jitter_is_per_sample_seeded_and_the_same_for_all_images_of_a_sample():
-    images = torch.randn(2, 1, 3, 8, 8).clamp(-1, 1).expand(2, 2, 3, 8, 8)
-    one, same, other = (jittered(images, strength=0.1, generator=generator(seed, "j")) for seed in (0, 0, 1))
-    torch.testing.assert_close(one, same, rtol=0, atol=0)
-    assert not torch.allclose(one, other)
-    torch.testing.assert_close(one[:, 0], one[:, 1])
-    still = jittered(images, strength=0.0, generator=generator(0, "j"))
-    torch.testing.assert_close(still, images, atol=1e-5, rtol=1e-5)

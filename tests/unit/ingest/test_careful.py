@@ -188,7 +188,7 @@ class _EndlessDetails(dict):
 def test_a_reader_that_hangs_is_stopped_and_the_batch_goes_on(raw, bench):
     refs = discover(bench.raw, "mecka").recordings
     hung = replace(refs[1], details=_EndlessDetails(why="spins"))
-    outcomes = {item.recording: item for item in _treat_all([refs[0], hung, refs[2]], job(bench, stall_s=4.0), 1)}
+    outcomes = {item.recording: item for item in _treat_all([refs[0], hung, refs[2]], job(bench, stall_s=4.0), workers=1)}
     assert {key: item.status for key, item in outcomes.items()} == {IDS[0]: "built", IDS[1]: "set_aside", IDS[2]: "built"}
     (error,) = outcomes[IDS[1]].findings
     assert error.code == "worker-stopped" and "no byte was read or written for 4 s" in error.message

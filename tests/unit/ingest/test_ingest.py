@@ -235,7 +235,7 @@ def test_a_worker_that_dies_costs_only_its_recording(raw, bench):
     vendor_settings = get_vendor("mecka").settings(VendorOptions("raw", "raw"))
     job = Job(paths, VendorOptions("raw", "raw"), FAST, vendor_settings)
     deadly = replace(refs[1], details=_DeadlyDetails(why="memory"))
-    outcomes = {outcome.recording: outcome for outcome in _treat_all([refs[0], deadly, refs[2]], job, 2)}
+    outcomes = {outcome.recording: outcome for outcome in _treat_all([refs[0], deadly, refs[2]], job, workers=2)}
     assert {identity: outcome.status for identity, outcome in outcomes.items()} == {IDS[0]: "built", IDS[1]: "set_aside", IDS[2]: "built"}
     assert outcomes[IDS[1]].findings[0].code == "worker-died" and quarantined(bench) == [IDS[1]]
 

@@ -18,7 +18,7 @@ from egodata.testing.memory import MemoryEpisode, MemoryStore, ramp_hands
 from egodata.torch import collate
 from egodata.torch.bench import STAGES, measure_stages, random_batches, staged_batch, workers_needed
 from egodata.torch.bench_workers import measure_workers
-from egodata.torch.process import cpu_s, pss_bytes, read_bytes
+from egodata.torch.process import anonymous_bytes, cpu_s, pss_bytes, read_bytes
 
 RECIPE = load_recipe("human_wrist6d")
 
@@ -128,9 +128,10 @@ def test_worker_processes_are_found_and_end():
 
 
 def test_the_kernels_numbers_follow_what_a_process_does(tmp_path):
-    before, read = pss_bytes(os.getpid()), read_bytes()
+    before, anonymous, read = pss_bytes(os.getpid()), anonymous_bytes(os.getpid()), read_bytes()
     block = np.ones(64 * 2**20, np.uint8)
     assert pss_bytes(os.getpid()) - before > 60 * 2**20
+    assert 60 * 2**20 < anonymous_bytes(os.getpid()) - anonymous < 80 * 2**20
     (tmp_path / "file").write_bytes(block[: 2**20].tobytes())
     assert (tmp_path / "file").read_bytes()[:1] == b"\1"
     assert 2**20 <= read_bytes() - read < 2**21

@@ -187,3 +187,13 @@ def test_other_errors_are_left_alone():
     assert worker_failure(RuntimeError("CUDA out of memory"), where="x", timeout_s=1.0) is None
     bus = worker_failure(RuntimeError("DataLoader worker (pid 7) is killed by signal: Bus error. It is possible"), where="x", timeout_s=1.0)
     assert "shared memory is full" in str(bus)
+
+
+def test_each_training_sample_says_what_its_draws_follow_from():
+    loader = make_loader(make_source(seed=5), batch_size=4, loading=Loading(with_images=False))
+    loader.set_epoch(3)
+    order = loader._batches.keys(3)[:8, 1].tolist()
+    batches = [batch for batch, _ in zip(loader, range(2), strict=False)]
+    assert [draw for batch in batches for draw in batch["draws"]] == [(5, 3, index) for index in order]
+    (evaluated,) = make_loader(make_source(), batch_size=2, indices=[1, 2], loading=Loading(with_images=False))
+    assert evaluated["draws"] == [None, None]
