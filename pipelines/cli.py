@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -107,8 +108,11 @@ def lineage(checkpoint: Path | None, episode: str | None, store: Path | None, as
 @click.option("--steps", type=click.IntRange(1), default=60, show_default=True, help="Optimiser steps: a first look, not a good policy.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="A further word for `egotrain fit`; may be given often.")
 @click.option("--episodes", type=click.IntRange(7), default=24, show_default=True, help="Episodes of the synthetic delivery.")
-def quickstart(**values: object) -> int:
+def quickstart(**values: Any) -> int:
     """Take one delivery all the way to two trained policies, as Dagster assets, and print what came out."""
+    odd = [word for word in values["overrides"] if not word.partition("=")[1] or word.startswith("=")]
+    if odd:  # said now, not when everything before the training is done
+        raise click.UsageError(f"--set {odd[0]!r}: expected KEY=VALUE, such as seed=1")
     from pipelines.plan import Plan
     from pipelines.quickstart import quickstart as run_quickstart
 

@@ -63,20 +63,20 @@ def _cell(value: Any) -> Text:
 class PathWord(click.Path):
     """A path on the command line. The empty word, which an unset variable gives, is refused: it would mean the current folder."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def __call__(self, value: Any, param: click.Parameter | None = None, ctx: click.Context | None = None) -> Any:
         """Return the path, or say what is wrong with the word."""
         if value == "":
             self.fail("is empty; is a variable not set? Give a path, such as . for the current folder.", param, ctx)
-        return super().convert(value, param, ctx)
+        return super().__call__(value, param, ctx)
 
 
 class FiniteRange(click.FloatRange):
     """A number on the command line that is not NaN, which no bound stops."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def __call__(self, value: Any, param: click.Parameter | None = None, ctx: click.Context | None = None) -> Any:
         """Return the number, or say what is wrong with the word."""
-        found = super().convert(value, param, ctx)
-        if not math.isfinite(found):
+        found = super().__call__(value, param, ctx)
+        if found is not None and not math.isfinite(found):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return found
 
