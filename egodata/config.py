@@ -1,5 +1,6 @@
 """Typed configuration: dataclasses are the schema, YAML holds values only."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,8 +12,8 @@ from egodata.names import nearest
 
 T = TypeVar("T")
 
-strict_config = with_config(ConfigDict(extra="forbid"))
-"""Decorator for config dataclasses: an unknown key is an error."""
+strict_config = with_config(ConfigDict(extra="forbid", allow_inf_nan=False))
+"""Decorator for config dataclasses: an unknown key is an error, and so is a number that is NaN or infinite: every bound lets it pass."""
 
 
 def config_root() -> Path:
@@ -53,11 +54,17 @@ def typed(cls: type[T], value: Any, *, where: str) -> T:
     try:
         return TypeAdapter(cls).validate_python(value)
     except ValidationError as error:
-        problems = [
-            f"{'.'.join(str(part) for part in item['loc']) or '(top)'}: {item['msg']}, got {item['input']!r:.80}" for item in error.errors()
-        ]
+        problems = [_problem(item) for item in error.errors()]
         more = f" (and {len(problems) - 5} more)" if len(problems) > 5 else ""
         raise ConfigError(f"{where}: {'; '.join(problems[:5])}{more}") from error
+
+
+def _problem(item: Mapping[str, Any]) -> str:
+    """Say what is wrong with one value. A group as a whole is not printed: its own check names what it expects."""
+    place, value = [str(part) for part in item["loc"]], item["input"]
+    message = str(item["msg"]).removeprefix("Value error, ").removeprefix(f"{place[-1] if place else ''}: ")
+    got = "" if item["type"] == "value_error" and isinstance(value, dict) else f", got {value!r:.80}"
+    return f"{'.'.join(place) or '(top)'}: {message}{got}"
 
 
 def load_config(path: Path, cls: type[T]) -> T:

@@ -9,11 +9,13 @@ from typing import Any
 import click
 
 from egodata import __version__
-from egodata.cli.console import ConsoleProgress, echo, print_table
+from egodata.cli.console import ConsoleProgress, FiniteRange, PathWord, echo, print_table
 from egodata.cli.main import run
 
 PLAIN = {"ignore_unknown_options": True}
 SHOWN_GAPS = 40
+MOST_PIXELS = 8192
+"""Of a side of an exported policy's images."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -65,7 +67,7 @@ def _fit(config: Any) -> None:
 
 @cli.command("eval", context_settings=PLAIN)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: scores by head, actor and metric, per operator too.")
-@click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path))
+@click.argument("run_folder", metavar="RUN", type=PathWord(path_type=Path))
 @click.argument("overrides", nargs=-1, metavar="KEY=VALUE...")
 def evaluate(as_json: bool, run_folder: Path, overrides: tuple[str, ...]) -> None:
     """Score a checkpoint: egotrain eval STORE/runs/NAME [format=lance] [heads=[train,seen]] [videos=1] [shuffle_images=true]."""
@@ -86,14 +88,14 @@ def evaluate(as_json: bool, run_folder: Path, overrides: tuple[str, ...]) -> Non
 
 
 @cli.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=PathWord(path_type=Path))
 @click.option("--episode", required=True, help="Id of an episode of the store; it need not be in a dataset.")
-@click.option("--store", type=click.Path(file_okay=False, path_type=Path), help="By default the store that the run lies in.")
+@click.option("--store", type=PathWord(file_okay=False, path_type=Path), help="By default the store that the run lies in.")
 @click.option("--format", type=click.Choice(["zarr", "lance"]), default="zarr", show_default=True)
 @click.option("--checkpoint", default="last.ckpt", show_default=True, help="File name in the run's checkpoints folder.")
 @click.option("--frame", "frames", type=int, multiple=True, help="Only this frame; may be given often.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the predicted actions as .npz.")
-@click.option("--video", type=click.Path(dir_okay=False, path_type=Path), help="Write an overlay video of the whole episode.")
+@click.option("--out", type=PathWord(dir_okay=False, path_type=Path), help="Write the predicted actions as .npz.")
+@click.option("--video", type=PathWord(dir_okay=False, path_type=Path), help="Write an overlay video of the whole episode.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: errors against what was recorded.")
 def predict(run: Path, episode: str, **options: Any) -> None:
     """Predict for an episode from a checkpoint: RUN is a run's folder or a .ckpt file; neither dataset nor statistics are needed."""
@@ -124,8 +126,8 @@ def predict(run: Path, episode: str, **options: Any) -> None:
 
 
 @cli.command()
-@click.argument("runs", nargs=-1, metavar="RUN RUN...", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Also write a page with plots into this folder.")
+@click.argument("runs", nargs=-1, metavar="RUN RUN...", type=PathWord(path_type=Path))
+@click.option("--out", type=PathWord(file_okay=False, path_type=Path), help="Also write a page with plots into this folder.")
 def compare(runs: tuple[Path, ...], out: Path | None) -> None:
     """Put finished runs side by side, over heads and metrics."""
     from egotrain.compare import compare as compare_runs, write_comparison
@@ -139,9 +141,7 @@ def compare(runs: tuple[Path, ...], out: Path | None) -> None:
 
 
 @cli.command(context_settings=PLAIN)
-@click.option(
-    "--tolerance", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Largest relative difference; 0: equal bits."
-)
+@click.option("--tolerance", type=FiniteRange(min=0), default=0.0, show_default=True, help="Largest relative difference; 0: equal bits.")
 @click.option(
     "--samples", type=click.IntRange(min=1), default=64, show_default=True, help="First training samples to compare byte by byte."
 )
@@ -179,8 +179,8 @@ def _print_parity(found: Any) -> None:
 
 
 @cli.command()
-@click.argument("run", type=click.Path(path_type=Path))
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("run", type=PathWord(path_type=Path))
+@click.argument("out", type=PathWord(path_type=Path))
 @click.option("--checkpoint", default="last.ckpt", show_default=True, help="File name in the run's checkpoints folder.")
 @click.option("--prompt", default="", help="The text that the exported policy is given; part of the program.")
 @click.option("--image-size", metavar="HxW", help="Size of the images that come in, in pixels; by default what the policy sees.")
@@ -191,8 +191,8 @@ def export(run: Path, out: Path, checkpoint: str, prompt: str, image_size: str |
     from egotrain.predict import locate
 
     height, _, width = (image_size or "").partition("x")
-    if image_size and not (height.isdigit() and width.isdigit()):
-        raise InputError(f"export: --image-size {image_size!r}: expected HxW in pixels, such as 360x640")
+    if image_size and not (height.isdecimal() and width.isdecimal() and all(16 <= int(side) <= MOST_PIXELS for side in (height, width))):
+        raise InputError(f"export: --image-size {image_size!r}: expected HxW, each 16 to {MOST_PIXELS} pixels, such as 360x640")
     size = (int(height), int(width)) if image_size else None
     written = export_policy(locate(run, checkpoint), out, prompt=prompt, image_size=size)
     for path in sorted(written.iterdir()):

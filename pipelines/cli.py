@@ -2,17 +2,19 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from egodata import __version__
+from egodata.cli.console import PathWord
 from egodata.cli.main import run
 from egodata.schema.layout import open_root
 
 DEFAULT_PORT = 3000
 
 
-STORE = click.option("--store", type=click.Path(path_type=Path), default=Path("store"), show_default=True, help="The store.")
+STORE = click.option("--store", type=PathWord(path_type=Path), default=Path("store"), show_default=True, help="The store.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -23,7 +25,7 @@ def cli(show_traceback: bool) -> None:
 
 
 @cli.command()
-@click.option("--store", type=click.Path(path_type=Path), default=Path("store"), show_default=True, help="Store whose assets to show.")
+@click.option("--store", type=PathWord(path_type=Path), default=Path("store"), show_default=True, help="Store whose assets to show.")
 @click.option("--port", type=click.IntRange(1, 65535), default=DEFAULT_PORT, show_default=True)
 @click.option("--automate", is_flag=True, help="Build, refresh and check what is new by itself: switches those sensors on by default.")
 def up(store: Path, port: int, automate: bool) -> int:
@@ -38,7 +40,7 @@ def up(store: Path, port: int, automate: bool) -> int:
 
 
 @cli.command()
-@click.argument("raw", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("raw", type=PathWord(file_okay=False, path_type=Path))
 @click.option("--vendor", required=True, help="Whose layout the delivery is in.")
 @STORE
 @click.option("--dataset", default="", help="Prefix of ids for vendors whose ids are not unique. Default: the folder's name.")
@@ -85,9 +87,9 @@ def status(store: Path, as_json: bool) -> int:
 
 
 @cli.command()
-@click.argument("checkpoint", required=False, type=click.Path(exists=True, path_type=Path))
+@click.argument("checkpoint", required=False, type=PathWord(exists=True, path_type=Path))
 @click.option("--episode", help="The other way: which datasets and checkpoints used this episode.")
-@click.option("--store", type=click.Path(path_type=Path), default=None, help="Default: the store that holds CHECKPOINT, else ./store.")
+@click.option("--store", type=PathWord(path_type=Path), default=None, help="Default: the store that holds CHECKPOINT, else ./store.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def lineage(checkpoint: Path | None, episode: str | None, store: Path | None, as_json: bool) -> int:
     """Say what CHECKPOINT (or a run folder) was made from: dataset, episodes, raw files, converters, settings, parity. Needs no server."""
@@ -97,17 +99,20 @@ def lineage(checkpoint: Path | None, episode: str | None, store: Path | None, as
 
 
 @cli.command()
-@click.option("--raw", type=click.Path(path_type=Path), default=None, help="A delivery of your own; without it a synthetic one is made.")
+@click.option("--raw", type=PathWord(path_type=Path), default=None, help="A delivery of your own; without it a synthetic one is made.")
 @click.option("--vendor", default="mecka", show_default=True, help="Vendor of the delivery.")
-@click.option("--store", type=click.Path(path_type=Path), default=Path("store"), show_default=True)
+@click.option("--store", type=PathWord(path_type=Path), default=Path("store"), show_default=True)
 @click.option("--rule", default=None, help="Dataset rule: a shipped name or a YAML file. Default: by vendor.")
 @click.option("--recipe", default=None, help="Sampling recipe. Default: by vendor.")
 @click.option("--experiment", default=None, help="Training experiment. Default: by vendor.")
 @click.option("--steps", type=click.IntRange(1), default=60, show_default=True, help="Optimiser steps: a first look, not a good policy.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="A further word for `egotrain fit`; may be given often.")
 @click.option("--episodes", type=click.IntRange(7), default=24, show_default=True, help="Episodes of the synthetic delivery.")
-def quickstart(**values: object) -> int:
+def quickstart(**values: Any) -> int:
     """Take one delivery all the way to two trained policies, as Dagster assets, and print what came out."""
+    odd = [word for word in values["overrides"] if not word.partition("=")[1] or word.startswith("=")]
+    if odd:  # said now, not when everything before the training is done
+        raise click.UsageError(f"--set {odd[0]!r}: expected KEY=VALUE, such as seed=1")
     from pipelines.plan import Plan
     from pipelines.quickstart import quickstart as run_quickstart
 

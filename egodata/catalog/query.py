@@ -138,8 +138,9 @@ def _words(expression: str) -> set[str]:
 def _run(table: pa.Table, expression: str) -> pa.Array:
     """Return the positions of the rows that an expression selects."""
     numbered = table.append_column(_ROW, pa.array(np.arange(table.num_rows)))
+    # In brackets: the parser takes the longest condition that it can read and silently drops what is behind it.
     try:
-        found = lance.write_dataset(numbered, _MEMORY).to_table(columns=[_ROW], filter=expression)
+        found = lance.write_dataset(numbered, _MEMORY).to_table(columns=[_ROW], filter=f"({expression}\n)")
         return found[_ROW].combine_chunks()
     except (ValueError, OSError, RuntimeError) as error:
         text = " ".join(str(error).split())

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from egodata.annotations import divided
-from egodata.cli.console import echo, print_table
+from egodata.cli.console import PathWord, echo, print_table
 from egodata.episode import read_spans
 from egodata.formats.zarr import ZarrStore, attach_annotations, attach_calibration
 from egodata.ingest.loose import loose_annotations, loose_calibration
@@ -13,9 +13,9 @@ from egodata.schema.layout import open_root, require_writable
 
 
 @click.command()
-@click.argument("store", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("store", type=PathWord(file_okay=False, path_type=Path))
 @click.argument("episode_id")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=PathWord(exists=True, dir_okay=False, path_type=Path))
 @click.option("--kind", type=click.Choice(["annotations", "structure", "calibration"]), required=True, help="What the file holds.")
 @click.option("--expected", help="Refuse unless the episode's content digest is this one.")
 @click.option("--replace", is_flag=True, help="Annotations or structure: drop keys that the file does not have.")

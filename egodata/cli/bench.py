@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from egodata.catalog import Manifest, load_dataset
-from egodata.cli.console import ConsoleProgress, echo, print_table
+from egodata.cli.console import ConsoleProgress, FiniteRange, PathWord, echo, print_table
 from egodata.errors import InputError
 from egodata.formats import FORMATS, open_store
 from egodata.progress import Progress
@@ -20,17 +20,18 @@ from egodata.schema.layout import StorePaths, open_root
 from egodata.stats import norm_stats
 
 SCHEMA = 1
+MOST_WORKERS = 256
 
 
 def _counts(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
-        raise InputError(f"--workers {text!r}: expected numbers of processes with commas, such as 0,1,2")
+    if not all(part.isdecimal() and int(part) <= MOST_WORKERS for part in parts):
+        raise InputError(f"--workers {text!r}: expected numbers of processes up to {MOST_WORKERS} with commas, such as 0,1,2")
     return tuple(dict.fromkeys(int(part) for part in parts))
 
 
 @click.command()
-@click.argument("store", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("store", type=PathWord(file_okay=False, path_type=Path))
 @click.argument("ref")
 @click.option("--recipe", required=True, help="A shipped recipe by name, or a .yaml file.")
 @click.option("--format", "format_name", type=click.Choice(FORMATS), default="zarr", show_default=True, help="Which copy is read.")
@@ -38,7 +39,7 @@ def _counts(text: str) -> tuple[int, ...]:
 @click.option("--batch", type=click.IntRange(1), default=64, show_default=True, help="Samples per batch.")
 @click.option("--samples", type=click.IntRange(1), default=640, show_default=True, help="Measured samples of each kind, at least.")
 @click.option("--workers", default="0,1,2", show_default=True, help="Numbers of worker processes to try.")
-@click.option("--step-ms", type=click.FloatRange(0, min_open=True), help="A training step's milliseconds: say how many workers feed it.")
+@click.option("--step-ms", type=FiniteRange(0, min_open=True), help="A training step's milliseconds: say how many workers feed it.")
 @click.option("--normalise/--no-normalise", default=True, help="With the dataset's statistics, computed if need be. Default: yes.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def bench(store: Path, ref: str, as_json: bool, **options: Any) -> None:

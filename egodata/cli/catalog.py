@@ -8,7 +8,7 @@ import click
 from egodata.catalog.known import Terms, set_terms
 from egodata.catalog.registry import import_registry
 from egodata.catalog.rows import CatalogRow, catalog_from_lance, catalog_from_store
-from egodata.cli.console import echo
+from egodata.cli.console import PathWord, echo
 from egodata.findings import Severity
 from egodata.formats import open_store
 from egodata.schema.layout import StorePaths, open_root
@@ -22,8 +22,8 @@ def catalog() -> None:
 
 
 @catalog.command("import")
-@click.argument("store", type=click.Path(file_okay=False, path_type=Path))
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("store", type=PathWord(file_okay=False, path_type=Path))
+@click.argument("file", type=PathWord(dir_okay=False, path_type=Path))
 @click.option("--fail-on", type=click.Choice(["warning", "error"]), default="error", show_default=True, help="Disagreements are warnings.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: rows, matched, unlisted, ignored, findings.")
 @click.pass_context
@@ -52,7 +52,7 @@ def import_(ctx: click.Context, store: Path, file: Path, fail_on: str, as_json: 
 
 
 @catalog.command()
-@click.argument("store", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("store", type=PathWord(file_okay=False, path_type=Path))
 @click.argument("delivery", metavar="VENDOR/DELIVERY")
 @click.option("--licence", help="Name of the licence.")
 @click.option("--consent", help="What the recorded people agreed to.")

@@ -1,5 +1,7 @@
 """What command lines share: tables, progress bars on a terminal and plain lines elsewhere."""
 
+import math
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -17,9 +19,26 @@ IDENTITIES = ("episode", "recording")
 MAX_WHOLE = 40
 
 
+class _Table(Console):
+    """A console whose reader may go away: `... | head` has what it wanted, and the exit status stays that of the work."""
+
+    def on_broken_pipe(self) -> None:
+        """Go on without output, instead of ending with status 1, which means findings."""
+        _drop_stdout()
+
+
+def _drop_stdout() -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
 def echo(text: str = "") -> None:
-    """Print one line to stdout."""
-    click.echo(text)
+    """Print one line to stdout; where nobody reads it any more, go on without."""
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        _drop_stdout()
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -31,13 +50,35 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
         table.add_column(name, justify="right" if numeric else "left", overflow="fold", no_wrap=whole)
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
+    if sys.stdout is not None:  # None: started with stdout closed
+        _Table(width=None if sys.stdout.isatty() else 120).print(table)
 
 
 def _cell(value: Any) -> Text:
     """Show a value as it is: brackets are no markup, and what would steer the terminal is escaped."""
     text = "" if value is None else str(value)
     return Text("".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text))
+
+
+class PathWord(click.Path):
+    """A path on the command line. The empty word, which an unset variable gives, is refused: it would mean the current folder."""
+
+    def __call__(self, value: Any, param: click.Parameter | None = None, ctx: click.Context | None = None) -> Any:
+        """Return the path, or say what is wrong with the word."""
+        if value == "":
+            self.fail("is empty; is a variable not set? Give a path, such as . for the current folder.", param, ctx)
+        return super().__call__(value, param, ctx)
+
+
+class FiniteRange(click.FloatRange):
+    """A number on the command line that is not NaN, which no bound stops."""
+
+    def __call__(self, value: Any, param: click.Parameter | None = None, ctx: click.Context | None = None) -> Any:
+        """Return the number, or say what is wrong with the word."""
+        found = super().__call__(value, param, ctx)
+        if found is not None and not math.isfinite(found):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return found
 
 
 class ConsoleProgress:
@@ -49,7 +90,7 @@ class ConsoleProgress:
         self._last: dict[str, float] = {}
 
     def __enter__(self) -> "ConsoleProgress":
-        if sys.stderr.isatty():
+        if sys.stderr is not None and sys.stderr.isatty():
             self._bars = Bars(
                 TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=Console(stderr=True)
             )

@@ -8,14 +8,14 @@ import click
 
 from egodata.catalog import Manifest, check_present, diff_manifests, freeze as freeze_rule, list_datasets, load_dataset, load_rule
 from egodata.catalog.presence import SAMPLED
-from egodata.cli.console import ConsoleProgress, echo, print_table
+from egodata.cli.console import ConsoleProgress, PathWord, echo, print_table
 from egodata.episode import EpisodeStore
 from egodata.errors import NotFoundError
 from egodata.formats import FORMATS, open_store
 from egodata.reports.dataset_card import write_card
 from egodata.schema.layout import StorePaths, open_root
 
-STORE = click.argument("store", type=click.Path(file_okay=False, path_type=Path))
+STORE = click.argument("store", type=PathWord(file_okay=False, path_type=Path))
 
 
 @click.group()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from egodata.cli.console import ConsoleProgress, echo, print_table
+from egodata.cli.console import ConsoleProgress, PathWord, echo, print_table
 from egodata.cli.findings import FAIL_ON, finding_rows, severity_of
 from egodata.cli.opened import open_episodes
 from egodata.findings import Severity
@@ -22,12 +22,10 @@ PROJECTIONS = 10
 
 
 @click.command()
-@click.argument("path", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("path", type=PathWord(exists=True, file_okay=False, path_type=Path))
 @click.argument("only", nargs=-1, metavar="[ID]...")
 @click.option("--vendor", help="Whose layout a delivery is in. Default: the one whose reader finds recordings.")
-@click.option(
-    "--store", type=click.Path(path_type=Path), help="For a delivery: the store whose waivers count and where the report is kept."
-)
+@click.option("--store", type=PathWord(path_type=Path), help="For a delivery: the store whose waivers count and where the report is kept.")
 @click.option("--dataset", help="For a delivery: as for ingest.")
 @click.option("--vendor-config", help="For a delivery: vendor config, as --config of ingest.")
 @click.option("--declare", help="For a delivery: hand frame, as for ingest.")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from egodata.cli.console import ConsoleProgress, echo
+from egodata.cli.console import ConsoleProgress, PathWord, echo
 from egodata.formats import FORMATS, open_store
 from egodata.progress import tracked
 from egodata.schema.layout import open_root
@@ -16,9 +16,9 @@ def export() -> None:
 
 
 @export.command()
-@click.argument("store", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("store", type=PathWord(file_okay=False, path_type=Path))
 @click.argument("what", metavar="NAME@VERSION|ID")
-@click.argument("out", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("out", type=PathWord(file_okay=False, path_type=Path))
 def zarr31(store: Path, what: str, out: Path) -> None:
     """Write a dataset's episodes, or one episode, of STORE as zarr groups of schema v3.1 into OUT.
 
@@ -45,9 +45,9 @@ def zarr31(store: Path, what: str, out: Path) -> None:
 
 
 @export.command()
-@click.argument("store", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("store", type=PathWord(file_okay=False, path_type=Path))
 @click.argument("ref", metavar="NAME@VERSION")
-@click.argument("out", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("out", type=PathWord(file_okay=False, path_type=Path))
 @click.option("--storage", type=click.Choice(("parquet", "lance")), default="parquet", show_default=True, help="Files that it is made of.")
 @click.option("--format", "format_name", type=click.Choice(FORMATS), default="zarr", show_default=True, help="Which copy is read.")
 @click.option("--task", default="task_name", show_default=True, help="Task text: task_name, task_description or an annotation key.")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from egodata.cli.console import ConsoleProgress, echo
+from egodata.cli.console import ConsoleProgress, PathWord, echo
 from egodata.ingest.forget import forget_episodes
 from egodata.schema.layout import open_root
 
@@ -13,7 +13,7 @@ SHOWN = 10
 
 
 @click.command()
-@click.argument("store", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("store", type=PathWord(file_okay=False, path_type=Path))
 @click.option("--operator", help="As the catalog names it, such as mecka/6871...")
 @click.option("--episode", "episode_id", help="One episode.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -25,6 +25,8 @@ def forget(ctx: click.Context, /, store: Path, operator: str | None, episode_id:
     Datasets that hold it are marked withdrawn, the others open as before. Exit status 1 where bytes remain.
     """
     paths = open_root(store)
+    if (episode_id is None) == (operator is None):
+        raise click.UsageError("give either --episode ID or --operator VENDOR/ID.")
     if not yes:
         click.confirm(f"Remove {operator or episode_id} from {paths.root}? This cannot be undone.", abort=True, err=True)
     with ConsoleProgress() as progress:

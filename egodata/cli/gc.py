@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from egodata.catalog.leases import held_leases, named_contents
-from egodata.cli.console import ConsoleProgress, echo, print_table
+from egodata.cli.console import ConsoleProgress, PathWord, echo, print_table
 from egodata.formats import open_store
 from egodata.formats.zarr.gc import collect_garbage
 from egodata.sampling.blocks import stale_blocks
@@ -16,7 +16,7 @@ SHOWN = 30
 
 
 @click.command()
-@click.argument("store", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("store", type=PathWord(file_okay=False, path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: freed, busy, leases, bytes, blocks.")
 def gc(store: Path, dry_run: bool, as_json: bool) -> None:

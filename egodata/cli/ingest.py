@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from egodata.cli.console import ConsoleProgress, echo, print_table
+from egodata.cli.console import ConsoleProgress, FiniteRange, PathWord, echo, print_table
 from egodata.cli.findings import FAIL_ON, severity_of, waived
 from egodata.findings import Severity
 from egodata.ingest import IngestOptions, IngestReport, ingest as run_ingest
@@ -18,9 +18,9 @@ CHANGED = ("new", "gone", "bytes_changed", "now_built", "now_set_aside", "now_ab
 
 
 @click.command()
-@click.argument("raw", type=click.Path(path_type=Path))
+@click.argument("raw", type=PathWord(path_type=Path))
 @click.option("--vendor", required=True, help=f"Whose layout the delivery is in: {', '.join(SOURCES)}.")
-@click.option("--store", type=click.Path(path_type=Path), default=Path("store"), show_default=True, help="Root folder of the store.")
+@click.option("--store", type=PathWord(path_type=Path), default=Path("store"), show_default=True, help="Root folder of the store.")
 @click.option("--dataset", help="Goes into ids where the vendor's are not unique. Default: the folder's name.")
 @click.option("--delivery", help="Name of this batch. Default: the folder's name.")
 @click.option("--config", help="Vendor config: a shipped name, or a path ending in .yaml.")
@@ -33,10 +33,10 @@ CHANGED = ("new", "gone", "bytes_changed", "now_built", "now_set_aside", "now_ab
 @click.option("--only", multiple=True, metavar="ID", help="Only this recording. Can be repeated.")
 @click.option("--force", is_flag=True, help="Build again what did not change.")
 @click.option("--copy", is_flag=True, help="Keep the delivery's files in the store, below raw/, and read them there.")
-@click.option("--clips", type=click.Path(dir_okay=False, path_type=Path), help="YAML file that says how recordings are cut into episodes.")
+@click.option("--clips", type=PathWord(dir_okay=False, path_type=Path), help="YAML file that says how recordings are cut into episodes.")
 @click.option(
     "--stall",
-    type=click.FloatRange(min=1),
+    type=FiniteRange(min=1),
     default=300.0,
     show_default=True,
     help="Seconds without a byte after which a reader is stopped.",

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from egodata.cli.console import echo, print_table
+from egodata.cli.console import PathWord, echo, print_table
 from egodata.cli.opened import open_episodes
 from egodata.episode import EpisodeReader, EpisodeStore, read_spans
 from egodata.errors import CorruptEpisodeError, InputError
@@ -24,7 +24,7 @@ CATALOG_ABOVE = 1000
 
 
 @click.command()
-@click.argument("store", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("store", type=PathWord(file_okay=False, path_type=Path))
 @click.argument("episode_id", required=False)
 @click.option("--where", help="SQL condition over the catalog, such as \"task_name = 'fold' AND n_frames > 100\".")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Rows of the catalog to print.")

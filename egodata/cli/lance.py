@@ -8,7 +8,7 @@ import click
 from egodata.catalog.datasets import list_datasets, load_dataset
 from egodata.catalog.leases import held_leases, kept_contents
 from egodata.catalog.withdrawn import is_withdrawn
-from egodata.cli.console import ConsoleProgress, echo
+from egodata.cli.console import ConsoleProgress, PathWord, echo
 from egodata.formats.lance import build_lance, cleanup_lance, compact_lance
 from egodata.schema.layout import open_root
 
@@ -19,7 +19,7 @@ def lance() -> None:
 
 
 @lance.command()
-@click.argument("store", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("store", type=PathWord(file_okay=False, path_type=Path))
 @click.option("--video", type=click.Choice(["copy", "av1"]), help="The very bytes (default), or encoded again for size; settled once.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def build(store: Path, video: str | None, as_json: bool) -> None:
@@ -39,7 +39,7 @@ def build(store: Path, video: str | None, as_json: bool) -> None:
 
 
 @lance.command()
-@click.argument("store", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("store", type=PathWord(file_okay=False, path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: files, versions, blobs.")
 def compact(store: Path, as_json: bool) -> None:
     """Merge small files of the Lance tables of STORE; ids, counts and video digests are checked before it counts."""
@@ -54,7 +54,7 @@ def compact(store: Path, as_json: bool) -> None:
 
 
 @lance.command()
-@click.argument("store", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("store", type=PathWord(file_okay=False, path_type=Path))
 @click.option("--keep", type=click.IntRange(min=1), default=3, show_default=True, help="Newest commits whose versions stay.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: removed, kept, bytes, unfound, blobs, leases.")

@@ -3,10 +3,15 @@
 Exit status: 0 clean, 1 findings or a failed verdict, 2 usage or input, 3 internal, 130 interrupted.
 """
 
+import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from types import FrameType
 
 import click
 
@@ -67,6 +72,31 @@ def run(command: click.Command, args: Sequence[str] | None = None, *, program: s
     """Run a command line and return its exit status; errors are one line on stderr."""
     words = list(sys.argv[1:] if args is None else args)
     show = "--traceback" in words
+    with _sigterm_interrupts():
+        return _run(command, words, program=program, show=show)
+
+
+@contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
+    """Treat SIGTERM as Ctrl-C: what is under way is cleaned up, and the status is 130. Processes forked meanwhile just end."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    here = os.getpid()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if os.getpid() != here:
+            os._exit(128 + number)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _run(command: click.Command, words: list[str], *, program: str, show: bool) -> int:
     try:
         result = command.main(args=words, prog_name=program, standalone_mode=False)
         return result if isinstance(result, int) else 0

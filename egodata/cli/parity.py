@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from egodata.catalog import Manifest, load_dataset
-from egodata.cli.console import ConsoleProgress, echo, print_table
+from egodata.cli.console import ConsoleProgress, PathWord, echo, print_table
 from egodata.config import find_config, load_config
 from egodata.errors import InputError
 from egodata.parity import Choice, ParityConfig, ParityReport, check_parity
@@ -23,7 +23,7 @@ _EPISODES_PER_WORKER = 8
 
 
 @click.command()
-@click.argument("store", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("store", type=PathWord(file_okay=False, path_type=Path))
 @click.argument("what", required=False, metavar="[ID|NAME@VERSION]")
 @click.option("--sample", type=click.IntRange(min=1), help="Only so many episodes, spread over vendors and operators, others every day.")
 @click.option("--frames", type=click.IntRange(min=1), default=64, show_default=True, help="Frames decoded; samples per head.")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from egodata.cli.console import ConsoleProgress, echo
+from egodata.cli.console import ConsoleProgress, PathWord, echo
 from egodata.errors import InputError
 from egodata.formats import FORMATS, open_store
 from egodata.reports.overlay import contact_sheet, write_preview
@@ -21,12 +21,10 @@ def _range(text: str | None) -> tuple[int, int | None]:
 
 
 @click.command()
-@click.argument("store", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("store", type=PathWord(file_okay=False, path_type=Path))
 @click.argument("episode_id")
-@click.option(
-    "-o", "--out", type=click.Path(dir_okay=False, path_type=Path), help="Video to write. Default: EPISODE_ID.mp4, unless --sheet."
-)
-@click.option("--sheet", type=click.Path(dir_okay=False, path_type=Path), help="Contact sheet to write as PNG.")
+@click.option("-o", "--out", type=PathWord(dir_okay=False, path_type=Path), help="Video to write. Default: EPISODE_ID.mp4, unless --sheet.")
+@click.option("--sheet", type=PathWord(dir_okay=False, path_type=Path), help="Contact sheet to write as PNG.")
 @click.option("--format", "stored_as", type=click.Choice(FORMATS), default="zarr", show_default=True, help="Which copy to read.")
 @click.option("--camera", help="Camera to show. Default: the reference camera.")
 @click.option("--frames", help="Range START:END of the video, half-open. Default: all.")

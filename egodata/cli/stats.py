@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from egodata.catalog import load_dataset
-from egodata.cli.console import ConsoleProgress, echo, print_table
+from egodata.cli.console import ConsoleProgress, PathWord, echo, print_table
 from egodata.formats import FORMATS
 from egodata.reports.stats_page import report_folder, write_report
 from egodata.sampling import load_recipe
@@ -17,7 +17,7 @@ SHOWN = 8
 
 
 @click.command()
-@click.argument("store", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("store", type=PathWord(file_okay=False, path_type=Path))
 @click.argument("ref")
 @click.option("--recipe", required=True, help="A shipped recipe by name, or a .yaml file.")
 @click.option("--format", "format_name", type=click.Choice(FORMATS), default="zarr", show_default=True, help="Which copy is read.")

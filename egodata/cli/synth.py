@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from egodata.cli.console import ConsoleProgress, echo
+from egodata.cli.console import ConsoleProgress, PathWord, echo
 from egodata.errors import InputError
 from egodata.testing.world import FAULTS, WRITERS, WorldOptions, write_delivery
 
@@ -19,7 +19,7 @@ def _size(text: str) -> tuple[int, int]:
 
 
 @click.command(epilog="Faults: " + "; ".join(f"{name} ({fault.description})" for name, fault in FAULTS.items()) + ".")
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=PathWord(path_type=Path))
 @click.option("--vendor", type=click.Choice(sorted(WRITERS)), default="mecka", show_default=True, help="In whose files.")
 @click.option("--operators", type=int, default=_DEFAULTS.operators, show_default=True, help="Simulated people.")
 @click.option("--episodes", type=int, default=_DEFAULTS.episodes, show_default=True, help="Recordings in all.")

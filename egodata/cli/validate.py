@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from egodata.cli.console import ConsoleProgress, echo, print_table
+from egodata.cli.console import ConsoleProgress, PathWord, echo, print_table
 from egodata.cli.findings import finding_rows
 from egodata.cli.opened import open_episodes
 from egodata.errors import EgodataError
@@ -17,7 +17,7 @@ from egodata.reports.validate import validate_episode
 
 
 @click.command()
-@click.argument("store", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("store", type=PathWord(file_okay=False, path_type=Path))
 @click.argument("episode_id", required=False)
 @click.option("--strict", is_flag=True, help="Warnings give status 1 too.")
 @click.option("--format", "stored_as", type=click.Choice(FORMATS), default="zarr", show_default=True, help="Which copy to read.")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from egodata.cli.console import ConsoleProgress, echo, print_table
+from egodata.cli.console import ConsoleProgress, PathWord, echo, print_table
 from egodata.findings import Finding
 from egodata.formats.zarr import ZarrStore, verify_episode
 from egodata.progress import tracked
@@ -15,7 +15,7 @@ from egodata.schema.layout import open_root
 
 
 @click.command()
-@click.argument("store", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("store", type=PathWord(file_okay=False, path_type=Path))
 @click.argument("episode_id", required=False)
 @click.option("--content", help="Verify the version with this content digest instead of the current one.")
 @click.option("--sample", type=click.IntRange(1), help="Verify only N episodes, evenly spread by --seed.")

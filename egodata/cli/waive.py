@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from egodata.cli.console import echo, print_table
+from egodata.cli.console import PathWord, echo, print_table
 from egodata.errors import NotFoundError
 from egodata.findings.waivers import add_waiver, read_waivers
 from egodata.names import nearest
@@ -14,7 +14,7 @@ LEAST_DIGITS = 6
 
 
 @click.command()
-@click.argument("store", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("store", type=PathWord(file_okay=False, path_type=Path))
 @click.argument("finding", required=False)
 @click.option("--reason", help="Why the finding is accepted; shown wherever the finding is.")
 @click.option("--withdraw", is_flag=True, help="Take a waiver back; --reason says why.")

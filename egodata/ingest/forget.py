@@ -4,6 +4,7 @@ The order is such that a kill leaves the rest to be done by asking again: datase
 """
 
 import json
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,12 +28,14 @@ from egodata.ingest.ledger import known_recordings, read_entry
 from egodata.names import nearest
 from egodata.progress import Progress, silent, tracked
 from egodata.schema.ids import sorted_ids
-from egodata.schema.layout import StorePaths, require_writable
+from egodata.schema.layout import StorePaths, require_writable, write_atomic
 
 _PROBE_BYTES = 48
 _PROBES = 64
 """About so many byte strings are looked for in every file of the store."""
-_TEXT_SUFFIXES = (".json", ".jsonl", ".html", ".csv", ".yaml", ".txt", ".md")
+_CARD = "card.html"
+"""Beside a manifest; it shows pictures of episodes."""
+_TEXT_SUFFIXES = (".json", ".html", ".csv", ".yaml", ".txt", ".md")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,7 @@ def forget_episodes(
     _drop_from_registry(paths, ids)
     removed["caches"] = _remove_tree(paths.cache)
     removed["statistics"] = sum(_remove_tree(paths.norm_stats(manifest.name, manifest.version)) for manifest in affected.values())
-    removed["reports"] = _remove_mentions(paths, ids)
+    removed["reports"] = _remove_mentions(paths, ids) + sum(_remove_tree(path.with_name(_CARD)) for path in affected)
     remains = tuple(_remains(paths, probes))
     kept = tuple(sorted(manifest.ref for manifest in others))
     return Forgotten(tuple(ids), tuple(refs), kept, runs, tuple(outside), removed, remains, len(probes))
@@ -257,7 +260,9 @@ def _remove_mentions(paths: StorePaths, ids: Sequence[str]) -> int:
             if not path.is_file() or ".lance" in path.as_posix() or path.suffix == ".lock":
                 continue
             named = any(name in path.name for name in ids)
-            if named or (path.suffix in _TEXT_SUFFIXES and root != paths.runs and _holds(path, words)):
+            if path.suffix == ".jsonl" and not named:
+                count += _drop_lines(path, words)  # such as waivers: those of other episodes stay
+            elif named or (path.suffix in _TEXT_SUFFIXES and root != paths.runs and _holds(path, words)):
                 path.unlink()
                 count += 1
     table = paths.reports / "parity.lance"
@@ -266,6 +271,17 @@ def _remove_mentions(paths: StorePaths, ids: Sequence[str]) -> int:
             if any(_holds(path, words) for path in table.rglob("*") if path.is_file()):
                 count += _remove_tree(table)
     return count
+
+
+def _drop_lines(path: Path, words: Sequence[bytes]) -> int:
+    """Remove the lines that hold one of the words as a whole; return 1 if there were any."""
+    named = re.compile(rb"(?<![\w-])(?:" + b"|".join(map(re.escape, words)) + rb")(?![\w-])")
+    if not named.search(path.read_bytes()):
+        return 0
+    with FileLock(path.with_name(f".{path.name}.lock")):  # the one that whoever adds a waiver holds
+        lines = path.read_bytes().splitlines(keepends=True)
+        write_atomic(path, b"".join(line for line in lines if not named.search(line)))
+    return 1
 
 
 def _holds(path: Path, words: Sequence[bytes]) -> bool:

@@ -1,9 +1,12 @@
 """Loose annotation and calibration files, not part of a delivery, for episodes that are published already."""
 
 import json
+import math
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from egodata.annotations import Annotations, Span
 from egodata.calibration import Calibration, CameraCalibration, calibration_from_attributes, pinhole_matrix
@@ -59,16 +62,19 @@ def _load(path: Path, what: str) -> Any:
 
 def _from_json(path: Path) -> Annotations:
     value = _load(path, "annotations")
-    try:
-        return {
-            str(key): [
-                Span(str(s["text"] if key.startswith(ANNOTATION_PREFIX) else s.get("text", "")), int(s["start_idx"]), int(s["end_idx"]))
-                for s in spans
-            ]
-            for key, spans in value.items()
-        }
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise InputError(f"annotations {path}: expected lists of text, start_idx, end_idx by key ({error!r}).") from error
+    if not isinstance(value, dict):
+        raise InputError(f"annotations {path}: expected an object of lists by key, got a {type(value).__name__}.")
+    return {key: [_span(path, key, one) for one in (spans if isinstance(spans, list) else [spans])] for key, spans in value.items()}
+
+
+def _span(path: Path, key: str, value: Any) -> Span:
+    """Read one span; a number that is no whole frame, or a text that is none, is not made to fit."""
+    if isinstance(value, dict):
+        text, start, end = (value.get(name) for name in ("text", "start_idx", "end_idx"))
+        text = "" if text is None and not key.startswith(ANNOTATION_PREFIX) else text
+        if isinstance(text, str) and type(start) is int and type(end) is int:
+            return Span(text, start, end)
+    raise InputError(f"annotations {path}: {key}: expected text, and start_idx and end_idx in whole frames, got {value!r:.80}.")
 
 
 def loose_calibration(path: Path, reader: EpisodeReader) -> Calibration:
@@ -99,6 +105,22 @@ def loose_calibration(path: Path, reader: EpisodeReader) -> Calibration:
         raise InputError(f"calibration {path}: no camera in it.")
     scaled = {}
     for name, camera in found.cameras.items():
+        _require_usable(path, name, camera)
         info = reader.video_info(name)
         scaled[name] = camera.scaled(info.width, info.height) if camera.resolution != (info.width, info.height) else camera
     return Calibration(found.reference_frame, scaled, found.arm_bases)
+
+
+def _require_usable(path: Path, name: str, camera: CameraCalibration) -> None:
+    """Refuse what no lens has: it would draw every keypoint elsewhere, and nothing later would say why."""
+    numbers = [
+        *np.ravel(camera.k),
+        *camera.distortion,
+        *np.ravel(camera.reference_T_camera if camera.reference_T_camera is not None else 0),
+    ]
+    focal = (camera.k[0][0], camera.k[1][1])
+    if not all(math.isfinite(number) for number in numbers) or min(focal) <= 0 or min(camera.resolution) < 1:
+        raise InputError(
+            f"calibration {path}: camera {name}: expected finite numbers, focal lengths and size above 0, "
+            f"got focal lengths {focal[0]:g} and {focal[1]:g} at {camera.resolution[0]}x{camera.resolution[1]}."
+        )

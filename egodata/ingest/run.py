@@ -69,6 +69,8 @@ def ingest(
     vendor = get_source(options.vendor)
     if options.store.resolve() == raw.resolve():
         raise InputError(f"store {options.store}: is the delivery itself, which is only read. Choose another --store.")
+    if raw.resolve() in options.store.resolve().parents:
+        raise InputError(f"store {options.store}: lies in the delivery {raw}, which is only read. Choose another --store.")
     filled = vendor_options(raw, dataset=options.dataset, delivery=options.delivery, config=options.config, declare=options.declare)
     settings, workers = vendor.settings(filled), _workers(options)
     check_declared(options.declare)

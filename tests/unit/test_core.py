@@ -62,6 +62,23 @@ class _Example:
     name: str
     count: int = 1
     limits: tuple[int, ...] = ()
+    share: float = 0.0
+
+
+@strict_config
+@dataclass(frozen=True, slots=True)
+class _Inner:
+    left: int
+
+    def __post_init__(self) -> None:
+        if self.left < 1:
+            raise ConfigError(f"left: expected 1 or more, got {self.left}")
+
+
+@strict_config
+@dataclass(frozen=True, slots=True)
+class _Outer:
+    inner: _Inner
 
 
 def test_configs_are_typed(tmp_path):
@@ -70,6 +87,10 @@ def test_configs_are_typed(tmp_path):
     assert load_config(find_config("anything", str(path)), _Example) == _Example("a", 1, (1, 2))
     with pytest.raises(ConfigError, match="here: count: .*, got 'many'; colour: .*, got 1"):
         typed(_Example, {"name": "a", "colour": 1, "count": "many"}, where="here")
+    with pytest.raises(ConfigError, match="here: share: .*finite number, got nan"):
+        typed(_Example, {"name": "a", "share": float("nan")}, where="here")
+    with pytest.raises(ConfigError, match="^here: inner: left: expected 1 or more, got 0$"):
+        typed(_Outer, {"inner": {"left": 0}}, where="here")
     for broken in (b"name: [", b"\xff\xfe\x00", b"[" * 100_000):
         path.write_bytes(broken)
         with pytest.raises(ConfigError, match="not YAML"):

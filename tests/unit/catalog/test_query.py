@@ -212,3 +212,10 @@ def test_the_command_line(paths, tmp_path, capsys):
 def test_a_store_without_a_copy(tmp_path):
     with pytest.raises(NotFoundError, match="no Lance table episodes"):
         find_episodes(open_root(tmp_path / "store", create=True), "n_frames > 3")
+
+
+@pytest.mark.parametrize("rest", ["nonsense", "; DROP TABLE t", "LIMIT 1", "ORDER BY n_frames", "AN operator = 'x'"])
+def test_what_stands_behind_a_condition_is_never_dropped_silently(paths, rest):
+    with pytest.raises(ConfigError, match="cannot be used"):
+        find_episodes(paths, f"n_frames > 0 {rest}")
+    assert len(find_episodes(paths, "n_frames > 0 -- all of them")) == len(find_episodes(paths))

@@ -49,5 +49,6 @@ def test_what_cannot_be_measured_is_said(store, capsys):
         assert run(cli, ["bench", str(store), "set@v1", "--recipe", "human_wrist6d", *words], program="egodata") == 2
         return capsys.readouterr().err
 
-    assert "--workers '1;2': expected numbers of processes with commas" in error("--workers", "1;2")
+    assert "--workers '1;2': expected numbers of processes up to 256 with commas" in error("--workers", "1;2")
+    assert "--workers '99999': expected numbers of processes up to 256" in error("--workers", "99999")
     assert "60 samples make no batch of 64" in error("--no-normalise")

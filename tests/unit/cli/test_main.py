@@ -1,10 +1,30 @@
 """What all command lines share: how an error ends, and how a table shows what vendors wrote."""
 
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import click
 import pytest
 
-from egodata.cli.console import print_table
+from egodata.cli.console import FiniteRange, PathWord, print_table
+from egodata.cli.main import cli, run
+from egotrain.cli import cli as train
+
+TALL = """
+from egodata.cli.console import echo, print_table
+import click
 from egodata.cli.main import run
+@click.command()
+def tall() -> int:
+    for _ in range(20):
+        print_table("t", ("a",), [(index,) for index in range(2000)])
+        echo("x" * 10_000)
+    return 0
+raise SystemExit(run(tall, [], program="egodata"))
+"""
 
 
 def test_what_the_system_refuses_is_one_line_and_status_2(tmp_path, capsys):
@@ -27,3 +47,53 @@ def test_a_cell_is_shown_as_it_is(capsys, cell, shown):
 def test_ids_are_not_broken_over_lines(capsys):
     print_table("Episodes", ("episode", "a", "b"), [("0" * 24, "word " * 30, "word " * 30)])
     assert "0" * 24 in capsys.readouterr().out
+
+
+def test_a_reader_that_goes_away_does_not_change_the_status():
+    for words, stdout in (("| head -1", "t"), (">&-", "")):
+        shown = f"set -o pipefail; {sys.executable} -c '{TALL}' {words}"
+        done = subprocess.run(["bash", "-c", shown], capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stdout.strip(), done.stderr) == (0, stdout, "")
+
+
+def test_sigterm_ends_like_an_interruption(capsys):
+    @click.command()
+    def work() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    assert run(work, [], program="egodata") == 130
+    assert "egodata: interrupted" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_an_empty_path_is_not_the_current_folder(tmp_path, monkeypatch, capsys):
+    @click.command()
+    @click.argument("store", type=PathWord(path_type=Path))
+    def look(store: Path) -> None:
+        click.echo(store)
+
+    assert run(look, [""], program="egodata") == 2
+    assert "is a variable not set?" in capsys.readouterr().err
+    assert run(look, ["."], program="egodata") == 0
+    monkeypatch.chdir(tmp_path)
+    for words in (["ingest", ".", "--vendor", "mecka", "--store", ""], ["synth", ""], ["ingest", "", "--vendor", "mecka"]):
+        assert run(cli, words, program="egodata") == 2
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("word", ["nan", "inf", "-1"])
+def test_a_number_without_bounds_is_refused(word, capsys):
+    @click.command()
+    @click.option("--seconds", type=FiniteRange(min=0))
+    def wait(seconds: float) -> None:
+        click.echo(seconds)
+
+    assert run(wait, ["--seconds", word], program="egodata") == 2
+    assert run(wait, ["--seconds", "0.5"], program="egodata") == 0
+
+
+@pytest.mark.parametrize("size", ["0x0", "99999999x64", "64", "-1x64", "axb"])
+def test_an_image_size_that_no_policy_takes_is_said(tmp_path, capsys, size):
+    assert run(train, ["export", str(tmp_path), str(tmp_path / "out"), "--image-size", size], program="egotrain") == 2
+    assert "expected HxW, each 16 to 8192 pixels" in capsys.readouterr().err

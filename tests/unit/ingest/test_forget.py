@@ -8,6 +8,8 @@ from egodata.catalog import DatasetRule, freeze, load_dataset
 from egodata.catalog.leases import lease
 from egodata.cli.main import cli, run
 from egodata.errors import ConflictError, GateError, InputError, NotFoundError
+from egodata.findings import Finding, Severity
+from egodata.findings.waivers import add_waiver, read_waivers
 from egodata.formats import open_store
 from egodata.formats.lance import build_lance, compact_lance
 from egodata.formats.zarr import publish_draft
@@ -37,6 +39,10 @@ def store(tmp_path):
     run = paths.runs / "r1"
     run.mkdir(parents=True)
     (run / "dataset.json").write_text(json.dumps({"digest": load_dataset(paths, "old@all").digest}))
+    for name in ("b1", "c1"):
+        add_waiver(paths.ledger, Finding("hand-missing", Severity.WARNING, name, "no left hand"), reason="one-handed task")
+    paths.manifest("old", "all").with_name("card.html").write_text("pictures of b1")
+    paths.manifest("new", "c").with_name("card.html").write_text("pictures of c1")
     (paths.reports / "preview").mkdir()
     (paths.reports / "preview" / "b1.mp4").write_bytes(b"x")
     (paths.cache / "blocks").mkdir(parents=True)
@@ -73,6 +79,9 @@ def test_an_operator_is_gone_and_the_others_are_not(store):
     named = [path for path in store.root.rglob("*") if path.is_file() and not path.is_symlink() and b'"b1"' in path.read_bytes()]
     texts = {path.relative_to(store.root).as_posix() for path in named if path.suffix in (".json", ".html")}
     assert texts == {"datasets/old/all/manifest.json"}
+    assert [waiver.episode for waiver in read_waivers(store.ledger).values()] == ["c1"]  # decisions about others stay
+    cards = [path.parent.relative_to(store.datasets).as_posix() for path in store.datasets.rglob("card.html")]
+    assert cards == ["new/c"]
     with pytest.raises(NotFoundError, match="no episode of operator mecka/zz"):
         forget_episodes(store, operator="mecka/zz")
 

@@ -261,6 +261,8 @@ def test_bad_input_is_said_before_work_is_done(raw, bench, tmp_path):
         bench(delivery="a/b")
     with pytest.raises(InputError, match="is the delivery itself"):
         ingest(bench.raw, options=IngestOptions("mecka", bench.raw))
+    with pytest.raises(InputError, match="lies in the delivery"):
+        ingest(bench.raw, options=IngestOptions("mecka", bench.raw / "new" / "store"))
     assert not bench.paths.root.exists()
     blocked = tmp_path / "file"
     blocked.write_text("")

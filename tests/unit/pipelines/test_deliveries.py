@@ -83,3 +83,9 @@ def test_a_damaged_registry_is_named(paths: StorePaths, text: str, error: type[E
     (paths.ledger / "deliveries.json").write_text(text)
     with pytest.raises(error, match=r"deliveries\.json"):
         deliveries(paths)
+
+
+def test_a_word_for_the_training_is_checked_before_anything_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(cli, ["quickstart", "--store", str(tmp_path / "store"), "--set", "bad"], program="egopipe") == 2
+    assert "--set 'bad': expected KEY=VALUE" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
