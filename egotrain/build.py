@@ -10,7 +10,7 @@ from egodata.errors import ConflictError
 from egodata.progress import Progress, silent
 from egodata.schema.layout import open_root, require_writable
 from egotrain.conf import FitConfig
-from egotrain.runs import CONFIG, RESULT, RunResult, check_same, finished, only_one, run_folder
+from egotrain.runs import CONFIG, RESULT, RunResult, check_same, clear_attempt, finished, only_one, run_folder, was_begun
 
 Say = Callable[[str], None]
 
@@ -44,7 +44,8 @@ def fit(config: FitConfig, *, say: Say = quiet, progress: Progress = silent) -> 
         from egotrain.launch import follow
 
         return follow(config)
-    if (folder / CONFIG).is_file():
+    begun = (folder / CONFIG).is_file() and was_begun(folder)
+    if begun:
         check_same(folder, config, manifest=manifest)
         result = finished(folder)
         if result is not None:
@@ -56,4 +57,7 @@ def fit(config: FitConfig, *, say: Say = quiet, progress: Progress = silent) -> 
     from egotrain.launch import lead  # torch and the trainer are loaded for runs that are not done yet
 
     with only_one(folder), lease(paths, manifest):
+        if not begun and (folder / CONFIG).is_file():
+            say(f"run {config.run}: an earlier attempt stopped before its first checkpoint; begun anew")
+            clear_attempt(folder)
         return lead(paths, manifest, folder=folder, config=config, say=say, progress=progress)

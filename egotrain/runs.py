@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, fields
@@ -25,6 +26,7 @@ METRICS, RESULT, STATS = "metrics.csv", "result.json", "stats.json"
 CHANGES, EVALUATIONS, VIDEOS = "changes.diff", "evaluations", "videos"
 RESULT_SCHEMA = 1
 COLUMNS = ("step", "head", "who", "metric", "value")
+LOCK = ".lock"
 FREE_KEYS = ("resume", "store", "data.num_workers", "trainer.keep_checkpoints", "trainer.wandb_project")
 """Keys that may differ when a run is resumed: they do not change what it computes."""
 
@@ -125,7 +127,7 @@ def only_one(folder: Path) -> Iterator[None]:
         ConflictError: Another process trains there.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / ".lock", timeout=0)
+    lock = FileLock(folder / LOCK, timeout=0)
     try:
         lock.acquire()
     except Timeout as error:
@@ -134,6 +136,20 @@ def only_one(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def was_begun(folder: Path) -> bool:
+    """Say whether a run got as far as a checkpoint or a result; what failed before claims no name."""
+    return (folder / RESULT).is_file() or any((folder / "checkpoints").glob("*.ckpt"))
+
+
+def clear_attempt(folder: Path) -> None:
+    """Remove what an attempt left that never came to a checkpoint; the lock of the run, which is held, stays."""
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != LOCK:
+            path.unlink()
 
 
 def finished(folder: Path) -> dict[str, Any] | None:

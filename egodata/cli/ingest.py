@@ -32,6 +32,9 @@ CHANGED = ("new", "gone", "bytes_changed", "now_built", "now_set_aside", "now_ab
 @click.option("--limit", type=click.IntRange(1), help="Only the first N recordings by id.")
 @click.option("--only", multiple=True, metavar="ID", help="Only this recording. Can be repeated.")
 @click.option("--force", is_flag=True, help="Build again what did not change.")
+@click.option(
+    "--include-forgotten", is_flag=True, help="Build recordings that were forgotten on request; else they are left out and named."
+)
 @click.option("--copy", is_flag=True, help="Keep the delivery's files in the store, below raw/, and read them there.")
 @click.option("--clips", type=PathWord(dir_okay=False, path_type=Path), help="YAML file that says how recordings are cut into episodes.")
 @click.option(
@@ -56,6 +59,7 @@ def ingest(  # noqa: PLR0913  click passes one parameter per option
     limit: int | None,
     only: tuple[str, ...],
     force: bool,
+    include_forgotten: bool,
     copy: bool,
     clips: Path | None,
     stall: float,
@@ -77,6 +81,7 @@ def ingest(  # noqa: PLR0913  click passes one parameter per option
         force=force,
         fail_on=severity_of(fail_on),
         copy=copy,
+        include_forgotten=include_forgotten,
         clips=clips,
         stall_s=stall,
     )

@@ -38,6 +38,7 @@ class Job:
         stall_s: How long a worker process may neither read nor write a byte before it is stopped.
         waivers: In force in the store, by finding id.
         known_raw: Recording by raw digest, of earlier builds of a vendor whose ids are not unique.
+        forgotten: Hashes of what was forgotten and stays out.
     """
 
     paths: StorePaths
@@ -49,6 +50,7 @@ class Job:
     stall_s: float = 300.0
     waivers: Mapping[str, Waiver] = field(default_factory=dict)
     known_raw: Mapping[str, str] = field(default_factory=dict)
+    forgotten: frozenset[str] = frozenset()
 
     def settings_digest(self, ref: RecordingRef) -> str:
         """Digest of everything that a person can set about the build of one recording."""

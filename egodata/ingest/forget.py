@@ -24,6 +24,7 @@ from egodata.errors import ConflictError, EgodataError, InputError, NotFoundErro
 from egodata.formats import open_store
 from egodata.formats.lance import LanceStore, build_lance, cleanup_lance, committed_versions, compact_lance, drop_tag, tag_dataset
 from egodata.formats.zarr.versions import episode_lock
+from egodata.ingest.forgotten import remember_forgotten
 from egodata.ingest.ledger import known_recordings, read_entry
 from egodata.names import nearest
 from egodata.progress import Progress, silent, tracked
@@ -112,6 +113,7 @@ def forget_episodes(
     for path, manifest in affected.items():
         if not path.with_name(MARK).is_file():
             withdraw(path, episodes=len(_members(manifest) & set(ids)), created=created)
+    remember_forgotten(paths, recordings=_recordings_of(paths, ids), operators=[] if operator is None else [operator])
     outside, removed = _remove_raw(paths, ids)
     removed["zarr"] = sum(_remove_zarr(paths, name) for name in tracked(ids, label="forget zarr", progress=progress))
     if paths.lance.is_dir():
@@ -174,6 +176,13 @@ def _probes(paths: StorePaths, ids: Sequence[str]) -> list[bytes]:
                 middle = len(data) // 2
                 found.append(data[middle : middle + _PROBE_BYTES])
     return found[:: max(1, len(found) // _PROBES)]
+
+
+def _recordings_of(paths: StorePaths, ids: Sequence[str]) -> list[str]:
+    """Return the recordings that episodes were cut from, as the ledger knows them; an id of its own where it does not."""
+    entries = {name: read_entry(paths, name) for name in known_recordings(paths)}
+    found = {name for name, entry in entries.items() if entry is not None and set(entry.episodes) & set(ids)}
+    return sorted(found | {name for name in ids if not any(entry and name in entry.episodes for entry in entries.values())})
 
 
 def _remove_raw(paths: StorePaths, ids: Sequence[str]) -> tuple[list[str], dict[str, int]]:

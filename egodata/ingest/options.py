@@ -26,6 +26,7 @@ class IngestOptions:
         fail_on: Severity from which a finding makes the status 1.
         copy: Keep the delivery's files in the store, below ``raw/<vendor>/<delivery>``, and read them there.
         clips: File with a clip rule (`egodata.ingest.clips.ClipRule`); None takes what the vendor's reader gives.
+        include_forgotten: Build recordings that were forgotten on request; else they are left out and named.
         stall_s: A worker process that neither reads nor writes a byte for so long is stopped and its recording set aside.
     """
 
@@ -43,4 +44,5 @@ class IngestOptions:
     fail_on: Severity = Severity.ERROR
     copy: bool = False
     clips: Path | None = None
+    include_forgotten: bool = False
     stall_s: float = 300.0

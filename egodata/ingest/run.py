@@ -18,12 +18,13 @@ from egodata.ingest.changes import compare, last_report
 from egodata.ingest.clips import load_clips
 from egodata.ingest.declare import check_declared
 from egodata.ingest.digests import FileDigests
+from egodata.ingest.forgotten import forgotten_finding, forgotten_hashes
 from egodata.ingest.keep import Kept, keep_delivery
 from egodata.ingest.ledger import known_raw, known_recordings, read_entry
 from egodata.ingest.observe import vendor_options
 from egodata.ingest.options import IngestOptions
 from egodata.ingest.pool import Pending, run_guarded
-from egodata.ingest.report import IngestReport, Outcome, write_report
+from egodata.ingest.report import SKIPPED, IngestReport, Outcome, write_report
 from egodata.ingest.sources import get_source
 from egodata.names import nearest
 from egodata.progress import Progress, silent
@@ -78,13 +79,14 @@ def ingest(
     discovery = vendor.discover(raw.resolve(), filled)
     paths = open_root(options.store, create=True)
     require_writable(paths)
+    hashes = frozenset() if options.include_forgotten else forgotten_hashes(paths)
     kept = None
     if options.copy:
-        kept, discovery = _kept(discovery, vendor, filled, raw=raw, options=options, progress=progress)
+        kept, discovery = _kept(discovery, vendor, filled, raw=raw, options=options, hashes=hashes, progress=progress)
     selected = _select(_without_collisions(_named(discovery, paths, options), paths, unique=vendor.unique_ids), options)
     twins = {} if vendor.unique_ids else known_raw(paths, vendor.name)
     waivers = read_waivers(paths.ledger)
-    job = Job(paths, filled, options.settings, settings, options.force, clips, options.stall_s, waivers, twins)
+    job = Job(paths, filled, options.settings, settings, options.force, clips, options.stall_s, waivers, twins, hashes)
     treat_them = partial(_treat_all, workers=workers, spread=spread)
     outcomes = _outcomes(selected, job, treat_them, progress=progress, on_outcome=on_outcome)
     report = IngestReport(
@@ -112,11 +114,13 @@ def _outcomes(
 ) -> tuple[Outcome, ...]:
     """Treat everything and return one outcome per recording, sorted by id."""
     total = len(selected.recordings) + len(selected.refused)
+    left_out = {ref.id: found for ref in selected.recordings if (found := forgotten_finding(ref, job.forgotten)) is not None}
     outcomes = [set_aside(item.ref, job, findings=item.findings) for item in selected.refused]
+    outcomes += [Outcome(ref.id, SKIPPED, findings=(left_out[ref.id],)) for ref in selected.recordings if ref.id in left_out]
     for outcome in outcomes:
         on_outcome(outcome)
     progress(LABEL, len(outcomes), total)
-    with closing(treat_them(selected.recordings, job)) as treated:
+    with closing(treat_them([ref for ref in selected.recordings if ref.id not in left_out], job)) as treated:
         for outcome in treated:
             outcomes.append(outcome)
             on_outcome(outcome)
@@ -125,10 +129,17 @@ def _outcomes(
 
 
 def _kept(
-    discovery: Discovery, vendor: Vendor, filled: VendorOptions, *, raw: Path, options: IngestOptions, progress: Progress
+    discovery: Discovery,
+    vendor: Vendor,
+    filled: VendorOptions,
+    *,
+    raw: Path,
+    options: IngestOptions,
+    hashes: frozenset[str],
+    progress: Progress,
 ) -> tuple[Kept, Discovery]:
-    """Copy what is asked for into the store and look at the copy instead."""
-    wanted = {ref.id for ref in _select(discovery, options).recordings}
+    """Copy what is asked for, and was not forgotten, into the store and look at the copy instead."""
+    wanted = {ref.id for ref in _select(discovery, options).recordings if forgotten_finding(ref, hashes) is None}
     without = _files_of([ref for ref in discovery.recordings if ref.id not in wanted])
     without -= _files_of([ref for ref in discovery.recordings if ref.id in wanted])
     paths = StorePaths(options.store)

@@ -259,3 +259,15 @@ def test_reading_in_another_process_changes_no_bit(done, config):
     worker = fit(config("format=lance", "data.num_workers=1"))
     assert rows(worker.path, *CURVE) == rows(done[1].path, *CURVE)
     assert worker.result["heads"] == done[1].result["heads"]
+
+
+def test_an_attempt_that_failed_before_its_first_checkpoint_claims_no_name(config):
+    config = config()
+    folder = open_root(config.store).runs / config.run
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text("seed: 3\n")
+    (folder / "metrics.csv").write_text("half a line")
+    said = []
+    assert fit(config, say=said.append).result["steps"] > 0
+    assert any("an earlier attempt stopped before its first checkpoint; begun anew" in line for line in said)
+    assert "half a line" not in (folder / "metrics.csv").read_text()

@@ -117,3 +117,22 @@ def test_a_live_lease_is_honoured_and_a_subject_is_needed(store):
             forget_episodes(store, **words)
     with pytest.raises(NotFoundError, match="no episode b9; known: a1"):
         forget_episodes(store, episode_id="b9")
+
+
+def test_who_was_forgotten_does_not_come_back_with_the_next_delivery(raw, bench):
+    first = bench()
+    gone = sorted(raw)[0]
+    forget_episodes(bench.paths, episode_id=gone)
+    listed = (bench.paths.ledger / "forgotten.jsonl").read_text()
+    assert gone not in listed, "hashes, not ids"
+    again = bench()
+    (left_out,) = [outcome for outcome in again.outcomes if outcome.findings and outcome.findings[-1].code == "forgotten"]
+    assert left_out.recording == gone and left_out.status == "skipped" and left_out.episodes == {}
+    assert len(again.outcomes) == len(first.outcomes) and not again.built
+    assert gone not in open_store(bench.paths, "zarr").episode_ids()
+    assert not (bench.paths.root / "quarantine").exists() or not list((bench.paths.root / "quarantine").rglob(f"{gone}*"))
+    bench(include_forgotten=True)
+    assert gone in open_store(bench.paths, "zarr").episode_ids()
+    (bench.paths.ledger / "forgotten.jsonl").write_text("{")
+    with pytest.raises(InputError, match="forgotten.jsonl: damaged"):
+        bench()
