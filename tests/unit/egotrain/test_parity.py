@@ -69,4 +69,4 @@ def test_the_commands_say_what_they_did(done, small_store, tmp_path):
     scored = cli_run.invoke(cli, ["eval", run, "heads=[seen]", "--json"])
     assert json.loads(scored.stdout)["seen"]["operators"].keys() <= {"mecka/op0", "mecka/op1"}
     refused = cli_run.invoke(cli, ["export", run, str(tmp_path / "out"), "--image-size", "big"])
-    assert "expected HxW in pixels" in str(refused.exception)
+    assert "expected HxW, each 16 to 8192 pixels" in str(refused.exception)

@@ -126,7 +126,7 @@ def test_a_json_file_attaches_them(store, tmp_path, capsys):
     assert read_spans(ZarrStore(paths).open(ID)) == expected({**FOLDS, "fold_segments": [Span("", 2, 9)]})
     file.write_text(json.dumps({"annotations_task": [{"start_idx": 2, "end_idx": 9}]}))
     assert run_command(cli, [*attach, "annotations"], program="egodata") == 2
-    assert "expected lists of text, start_idx, end_idx" in capsys.readouterr().err
+    assert "expected text, and start_idx and end_idx in whole frames" in capsys.readouterr().err
     file.write_text(json.dumps({"annotations_task": []}))
     assert run_command(cli, [*attach, "structure"], program="egodata") == 2
     assert "structural key annotations_task: expected a name that is no annotation" in capsys.readouterr().err

@@ -328,10 +328,11 @@ def test_random_damage_ends_as_built_or_set_aside(scale, seed):
     ("vendor", "library", "extra"), [("scale", "scale_json_binary", "scale"), ("egodex", "h5py", "hdf5"), ("eva", "h5py", "hdf5")]
 )
 def test_without_its_library_a_vendor_says_what_to_install(tmp_path, vendor, library, extra):
+    (tmp_path / "raw").mkdir()
     code = (
         f"import sys; sys.modules[{library!r}] = None\n"
         "from egodata.cli.main import cli, run\n"
-        f"words = ['ingest', {str(tmp_path)!r}, '--vendor', {vendor!r}, '--store', {str(tmp_path / 'store')!r}]\n"
+        f"words = ['ingest', {str(tmp_path / 'raw')!r}, '--vendor', {vendor!r}, '--store', {str(tmp_path / 'store')!r}]\n"
         "sys.exit(run(cli, words, program='egodata'))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
