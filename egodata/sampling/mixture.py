@@ -1,6 +1,5 @@
 """Several heads in one stream."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from egodata.errors import InputError, RecipeError
@@ -79,11 +78,3 @@ class Mixture:
             total=len(self),
             per_batch=self.per_batch,
         )
-
-
-def shares(mixture: Mixture, counts: Sequence[int]) -> list[str]:
-    """Say how many samples of each head an epoch has and how often that goes through it."""
-    return [
-        f"{part.name}: {count} samples per epoch, {count / len(part.source):.2f} times through its {len(part.source)}"
-        for part, count in zip(mixture.parts, counts, strict=True)
-    ]
