@@ -4,12 +4,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from egodata.catalog import load_dataset
-from egodata.catalog.leases import lease
 from egodata.errors import ConflictError
 from egodata.progress import Progress, silent
 from egodata.schema.layout import open_root, require_writable
 from egotrain.conf import FitConfig
+from egotrain.datasets import leases, load_datasets
 from egotrain.runs import CONFIG, RESULT, RunResult, check_same, clear_attempt, finished, only_one, run_folder, was_begun
 
 Say = Callable[[str], None]
@@ -20,7 +19,7 @@ def quiet(line: str) -> None:
 
 
 def fit(config: FitConfig, *, say: Say = quiet, progress: Progress = silent) -> RunResult:
-    """Train a policy on a frozen dataset, or go on with an unfinished run, or report a finished one.
+    """Train a policy on one or several frozen datasets, or go on with an unfinished run, or report a finished one.
 
     Args:
         config: The whole run.
@@ -32,13 +31,13 @@ def fit(config: FitConfig, *, say: Say = quiet, progress: Progress = silent) -> 
 
     Raises:
         NotFoundError: No such store, dataset, head or recipe.
-        GateError: The dataset was changed since it was frozen.
+        GateError: A dataset was changed since it was frozen, or trains on what another one holds out.
         RecipeError: The recipe does not fit the dataset's episodes.
         ConfigError: The run exists with another config or dataset, or policy and data have other sizes.
         ConflictError: The run exists unfinished and `resume` is off, or another process trains it.
     """
     paths = open_root(Path(config.store).expanduser())
-    manifest = load_dataset(paths, config.dataset, format=config.format)
+    datasets = load_datasets(paths, config)
     folder = run_folder(paths, config.run)
     if os.environ.get("RANK", "0") != "0":  # started by torchrun: rank 0 does what follows for all
         from egotrain.launch import follow
@@ -46,18 +45,18 @@ def fit(config: FitConfig, *, say: Say = quiet, progress: Progress = silent) -> 
         return follow(config)
     begun = (folder / CONFIG).is_file() and was_begun(folder)
     if begun:
-        check_same(folder, config, manifest=manifest)
+        check_same(folder, config, datasets=datasets)
         result = finished(folder)
         if result is not None:
-            say(f"run {config.run}: already done, {result['steps']} steps on {manifest.ref}; its result is in {folder / RESULT}")
+            say(f"run {config.run}: already done, {result['steps']} steps on {config.dataset}; its result is in {folder / RESULT}")
             return RunResult(config.run, folder, already_done=True, result=result)
         if not config.resume:
             raise ConflictError(f"run {config.run}: exists and is not finished. Add resume=true to go on with it, or choose another name.")
     require_writable(paths)
     from egotrain.launch import lead  # torch and the trainer are loaded for runs that are not done yet
 
-    with only_one(folder), lease(paths, manifest):
+    with only_one(folder), leases(paths, datasets):
         if not begun and (folder / CONFIG).is_file():
             say(f"run {config.run}: an earlier attempt stopped before its first checkpoint; begun anew")
             clear_attempt(folder)
-        return lead(paths, manifest, folder=folder, config=config, say=say, progress=progress)
+        return lead(paths, datasets, folder=folder, config=config, say=say, progress=progress)

@@ -40,12 +40,16 @@ def rows_of(scores: Scores) -> list[Row]:
 
 
 class StepReport(Callback):
-    """Writes the training loss, the learning rate, the speed and the share of time spent waiting for data; says so in plain lines."""
+    """Writes the training loss, the learning rate, the speed and the share of time spent waiting for data; says so in plain lines.
+
+    With `parts`, names of several datasets, the loss of a step whose batch came from one of them is written under its name as well.
+    """
 
     def __init__(self, metrics: MetricsLog | None, stream: TrainStream, *, every_steps: int, samples_per_step: int, say: Say) -> None:
         """Remember where to write, if at all; `say` gets a line every few seconds."""
         self.metrics, self.stream, self.every_steps, self.say = metrics, stream, every_steps, say
         self.samples_per_step = samples_per_step
+        self.parts: tuple[str, ...] = ()
         self.train_s = self.wait_s = 0.0
         self.steps = 0
         self.loss = math.nan
@@ -84,7 +88,12 @@ class StepReport(Callback):
         rate = trainer.optimizers[0].param_groups[0]["lr"]
         values = {"loss": self.loss, "learning_rate": rate, "samples_per_s": speed, "data_wait_share": waiting}
         if self.metrics is not None:
-            self.metrics.add(step, [("train", "policy", name, value) for name, value in values.items()])
+            own = [
+                ("train", self.parts[at], "loss", self.loss)
+                for at in self.stream.read_from
+                if self.parts and len(self.stream.read_from) == 1
+            ]
+            self.metrics.add(step, [*(("train", "policy", name, value) for name, value in values.items()), *own])
         for name, value in (("loss", self.loss), ("samples/s", speed), ("data wait", waiting)):
             pl_module.log(name, value, prog_bar=True, logger=False)
         self._logged, self._logged_step, self._logged_wait = now, step, self.wait_s

@@ -41,11 +41,9 @@ def _facts(folder: Path, result: Mapping[str, Any]) -> list[str]:
     dataset = json.loads((folder / DATASET).read_text())
     environment = json.loads((folder / ENVIRONMENT).read_text())
     git = environment.get("git") or {}
-    heads = ", ".join(f"{head} {found['episodes']} episodes" for head, found in dataset["heads"].items())
     rows = [
-        ("dataset", f"{result['dataset']} `{result['dataset_digest'][:16]}`: {heads}"),
-        ("format, recipe", f"{result['format']}, {result['recipe']}"),
-        ("statistics", f"`{result['stats_key'][:16]}`"),
+        *(("dataset", _dataset(one)) for one in (dataset, *dataset["co_train"])),
+        ("format", str(result["format"])),
         ("policy", str(config["policy"]["name"])),
         ("steps", f"{result['steps']} of {config['data']['batch_size']} samples on {result['ranks']} rank(s), seed {result['seed']}"),
         ("train loss", f"{result['train_loss']:.5g}"),
@@ -55,6 +53,12 @@ def _facts(folder: Path, result: Mapping[str, Any]) -> list[str]:
         ("machine", f"{environment['cpu_capability']}, {environment['threads']} threads, GPU {environment['gpu'] or 'none'}"),
     ]
     return ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]
+
+
+def _dataset(one: Mapping[str, Any]) -> str:
+    heads = ", ".join(f"{head} {found['episodes']} episodes" for head, found in one["heads"].items())
+    how = f"recipe {one['recipe']}, weight {one['weight']:g}, statistics `{one['stats_key'][:16]}`"
+    return f"{one['dataset']} `{one['digest'][:16]}`: {heads}; {how}"
 
 
 def _scores(result: Mapping[str, Any]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
@@ -11,21 +11,45 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from egodata.catalog import Manifest
 from egodata.config import typed
 from egodata.errors import ConfigError, InputError, NotFoundError
 from egodata.names import nearest
 from egodata.sampling import Recipe
-from egodata.stats import NormStats, train_digest
+from egodata.stats import NormStats
 from egotrain.conf import FitConfig, plain
+from egotrain.datasets import RunDataset, train_digests
 from egotrain.policies.dims import PolicyDims
 
-CHECKPOINT_SCHEMA = 2
-READABLE = (1, 2)
-"""Schema 1 knew neither several ranks nor the code revision; both are read with what they lack taken as it was then."""
+CHECKPOINT_SCHEMA = 3
+READABLE = (1, 2, 3)
+"""Schema 1 knew neither several ranks nor the code revision, 2 only one dataset; they are read with what they lack taken as it was then."""
 LAST = "last.ckpt"
 _STEP = re.compile(r"step-(\d+)\.ckpt")
 _PREFIX = "policy."
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedPart:
+    """One dataset that a checkpoint was trained on.
+
+    Attributes:
+        recipe: What a sample is.
+        stats: Statistics that it was trained with; they win over any file.
+        dataset: Reference and digest.
+    """
+
+    recipe: Recipe
+    stats: NormStats
+    dataset: Mapping[str, str]
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any], *, where: str) -> "CarriedPart":
+        """Read plain types."""
+        return cls(typed(Recipe, values["recipe"], where=where), NormStats.from_json(values["stats"], where=where), values["dataset"])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain types."""
+        return {"recipe": plain(self.recipe.to_json()), "stats": self.stats.to_json(), "dataset": dict(self.dataset)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +60,7 @@ class Carried:
         step: Optimiser steps done.
         config: Of the run.
         dims: Sizes that the policy was built for.
-        recipe: What a sample is.
-        stats: Statistics that it was trained with; they win over any file.
-        dataset: Reference and digest.
+        parts: Datasets that it was trained on; the first names the run.
         weights: State of the policy; averaged weights where the run had them.
         revision: Of the code that wrote it; empty where unknown.
     """
@@ -46,24 +68,36 @@ class Carried:
     step: int
     config: FitConfig
     dims: PolicyDims
-    recipe: Recipe
-    stats: NormStats
-    dataset: Mapping[str, str]
+    parts: tuple[CarriedPart, ...]
     weights: Mapping[str, Tensor]
     revision: str = ""
 
+    @property
+    def first(self) -> CarriedPart:
+        """The dataset that the run is named for."""
+        return self.parts[0]
 
-def carried_values(
-    config: Mapping[str, Any], *, dims: PolicyDims, recipe: Recipe, stats: NormStats, dataset: Mapping[str, str], revision: str = ""
-) -> dict[str, Any]:
+    def part_for(self, embodiment: str) -> CarriedPart:
+        """Return the recipe and statistics for samples of an embodiment; the only ones there are where there is one dataset.
+
+        Raises:
+            ConfigError: The policy was trained on several datasets, none of that body.
+        """
+        for part in self.parts:
+            if len(self.parts) == 1 or embodiment in part.recipe.embodiments:
+                return part
+        known = list(dict.fromkeys(name for part in self.parts for name in part.recipe.embodiments))
+        raise ConfigError(f"checkpoint of step {self.step}: not trained on embodiment {embodiment!r}; {nearest(embodiment, known)}")
+
+
+def carried_values(config: Mapping[str, Any], *, dims: PolicyDims, parts: Sequence[CarriedPart], revision: str = "") -> dict[str, Any]:
     """Return what the trainer puts into every checkpoint, as plain types."""
     return {
         "schema": CHECKPOINT_SCHEMA,
         "config": plain(config),
         "dims": plain(dims.to_json()),
-        "recipe": plain(recipe.to_json()),
-        "stats": stats.to_json(),
-        "dataset": dict(dataset),
+        **parts[0].to_json(),
+        "co_train": [part.to_json() for part in parts[1:]],
         "revision": revision,
     }
 
@@ -121,15 +155,13 @@ def load_checkpoint(path: Path) -> Carried:
         raise InputError(f"checkpoint {path.name}: cannot be read ({type(error).__name__}: {str(error)[:120]}). Choose another.") from error
     if schema not in READABLE:
         raise InputError(f"checkpoint {path.name}: schema {schema}, this egotrain reads up to {CHECKPOINT_SCHEMA}. Use its writer.")
-    revision = str(values.get("revision", ""))
+    revision, where = str(values.get("revision", "")), f"checkpoint {path.name}"
     try:
         return Carried(
             step=int(found["global_step"]),
-            config=typed(FitConfig, values["config"], where=f"checkpoint {path.name}"),
+            config=typed(FitConfig, values["config"], where=where),
             dims=PolicyDims.from_json(values["dims"]),
-            recipe=typed(Recipe, values["recipe"], where=f"checkpoint {path.name}"),
-            stats=NormStats.from_json(values["stats"], where=f"checkpoint {path.name}"),
-            dataset=values["dataset"],
+            parts=tuple(CarriedPart.from_json(part, where=where) for part in (values, *values.get("co_train", ()))),
             weights={**{name.removeprefix(_PREFIX): tensor for name, tensor in found["state_dict"].items()}, **found.get("ema", {})},
             revision=revision,
         )
@@ -159,19 +191,22 @@ def newest_checkpoint(folder: Path, *, say: Callable[[str], None]) -> Path | Non
     return known[-1]
 
 
-def check_carried(carried: Carried, manifest: Manifest) -> None:
-    """Refuse to put a checkpoint and a dataset together that do not belong to each other.
+def check_carried(carried: Carried, datasets: Sequence[RunDataset]) -> None:
+    """Refuse to put a checkpoint and datasets together that do not belong to each other.
 
     Raises:
-        ConfigError: The checkpoint was trained on another dataset, or its statistics are of another training head.
+        ConfigError: The checkpoint was trained on other datasets, or its statistics are of other training heads.
     """
     what = f"checkpoint of step {carried.step}"
-    before = carried.dataset["digest"]
-    if before != manifest.digest:
-        name = carried.dataset["dataset"]
-        raise ConfigError(f"{what}: trained on {name} ({before[:16]}), got {manifest.ref} ({manifest.digest[:16]}). Use that dataset.")
-    if carried.stats.train_digest != train_digest(manifest):
-        raise ConfigError(f"{what}: its statistics are of another training head than {manifest.ref}'s. Train again.")
+    if len(carried.parts) != len(datasets):
+        raise ConfigError(f"{what}: trained on {len(carried.parts)} datasets, got {len(datasets)}. Use those it was trained on.")
+    for part, one, digest in zip(carried.parts, datasets, train_digests(datasets), strict=True):
+        before, manifest = part.dataset["digest"], one.manifest
+        if before != manifest.digest:
+            name = part.dataset["dataset"]
+            raise ConfigError(f"{what}: trained on {name} ({before[:16]}), got {manifest.ref} ({manifest.digest[:16]}). Use that dataset.")
+        if part.stats.train_digest != digest:
+            raise ConfigError(f"{what}: its statistics are of another training head than {manifest.ref}'s. Train again.")
 
 
 def load_weights(policy: torch.nn.Module, carried: Carried) -> None:

@@ -1,5 +1,6 @@
 """Runs side by side: a table over heads and metrics, and plots of losses and errors."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +63,7 @@ def compare(runs: Sequence[Path]) -> Comparison:
         name = folder.name if folder.name not in results else str(folder)
         results[name] = result
         rows = MetricsFile(folder / METRICS).rows()
-        losses[name] = [(row.step, row.value) for row in rows if (row.head, row.metric) == ("train", "loss")]
+        losses[name] = [(row.step, row.value) for row in rows if (row.head, row.who, row.metric) == ("train", "policy", "loss")]
     keys = dict.fromkeys((head, metric) for result in results.values() for head, metric in _values(result))
     rows_of = tuple((head, metric, tuple(_values(result).get((head, metric)) for result in results.values())) for head, metric in keys)
     return Comparison(tuple(results), rows_of, tuple(_notes(results)), losses)
@@ -80,10 +81,11 @@ def _notes(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
     notes = []
     for key, why in (
         ("dataset_digest", "they were trained and scored on different datasets"),
+        ("co_train", "they were trained beside different datasets"),
         ("recipe", "their recipes differ, so coordinate frames may"),
         ("stats_key", "their losses are in differently normalised units"),
     ):
-        if len({result[key] for result in results.values()}) > 1:
+        if len({json.dumps(result.get(key, []), sort_keys=True) for result in results.values()}) > 1:
             notes.append(f"{key} differs: {why}")
     frames = {tuple(sorted((head, found["frames"]) for head, found in result["heads"].items())) for result in results.values()}
     if len(frames) > 1:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar, cast, get_args, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from hydra import compose as hydra_compose, initialize_config_dir
 from hydra.errors import HydraException
@@ -43,7 +43,8 @@ def leaf_keys(cls: type, prefix: str = "") -> dict[str, bool]:
     hints, out = get_type_hints(cls), {}
     for item in fields(cls):
         kind = hints[item.name]
-        inner = [one for one in (kind, *get_args(kind)) if isinstance(one, type) and is_dataclass(one)]
+        choices = () if get_origin(kind) is tuple else get_args(kind)  # a list of dataclasses is one key
+        inner = [one for one in (kind, *choices) if isinstance(one, type) and is_dataclass(one)]
         for one in inner:
             out.update(leaf_keys(one, f"{prefix}{item.name}."))
         if not inner:

@@ -28,6 +28,8 @@ class DataConfig:
         image_width: Of the batch path, pixels.
         colour_jitter: Largest change of brightness, contrast and saturation while training, as a share; 0 is off.
         hue_jitter: Largest turn of the hue, as a share of a full turn; two thirds of the jitter's cost on a CPU.
+        mixing: With several datasets: a ``batch`` of all ranks comes from one of them, or each ``sample`` from any, for which they need
+            equal channels, cameras and image sizes.
     """
 
     batch_size: int
@@ -37,6 +39,7 @@ class DataConfig:
     image_width: int
     colour_jitter: float
     hue_jitter: float = 0.0
+    mixing: Literal["batch", "sample"] = "batch"
 
     def __post_init__(self) -> None:
         sizes = self.batch_size >= 1 and self.num_workers >= 0 and min(self.image_height, self.image_width) >= 16
@@ -132,7 +135,8 @@ class EvaluationConfig:
     """Which frames are scored, and which episodes are shown.
 
     Attributes:
-        heads: Of the dataset, or ``NAME@VERSION:HEAD`` of another one; those that a dataset does not have are left out and named.
+        heads: Of every dataset of the run, or ``NAME@VERSION:HEAD`` of one of them or of another one; those that a dataset does not have
+            are left out and named. In scores, heads of the first dataset go by their name alone, others as ``NAME@VERSION:HEAD``.
         samples_per_head: Budget, spent evenly over the head's episodes.
         batch_size: Samples per batch; does not change the result beyond rounding.
         baselines: Whether to score holding still, the mean action and the nearest training frame beside the policy.
@@ -158,8 +162,30 @@ class EvaluationConfig:
         if odd:
             raise ConfigError(f"evaluation.heads {odd[0]!r}: expected {', '.join(HEADS)} or NAME@VERSION:HEAD; {nearest(odd[0], HEADS)}")
         for pin in self.pins:
-            if pin.rpartition("/")[0] not in self.heads:
+            head = pin.rpartition("/")[0]
+            if head not in self.heads and head.rpartition(":")[2] not in self.heads:
                 raise ConfigError(f"evaluation.pins {pin!r}: expected HEAD/EPISODE with a head of {', '.join(self.heads)}")
+
+
+@strict_config
+@dataclass(frozen=True, slots=True)
+class CoTrainConfig:
+    """One more dataset of a run, of the same or of another body.
+
+    Attributes:
+        dataset: ``name@version``, or the path of a manifest.
+        recipe: Which numbers, images and texts make a sample of it.
+        weight: How often it is read, relative to the run's first dataset, whose weight is 1: shares of batches or samples, see
+            `DataConfig.mixing`.
+    """
+
+    dataset: str
+    recipe: str
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.weight < float("inf"):
+            raise ConfigError(f"co_train {self.dataset}: expected a weight above 0, got {self.weight}. Leave the dataset out instead.")
 
 
 @strict_config
@@ -175,6 +201,7 @@ class FitConfig:
         format: Which copy of the episodes to read; both give the same samples.
         seed: Everything random follows from it.
         resume: Go on with an unfinished run of this name and config.
+        co_train: Further datasets that are trained on in the same run.
     """
 
     store: str
@@ -189,6 +216,7 @@ class FitConfig:
     format: Format = "zarr"
     seed: int = 0
     resume: bool = False
+    co_train: tuple[CoTrainConfig, ...] = ()
 
 
 @strict_config

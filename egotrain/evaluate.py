@@ -6,19 +6,21 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from egodata.catalog import load_dataset
+from egodata.errors import NotFoundError
 from egodata.progress import Progress, silent
-from egodata.schema.layout import StorePaths, open_root
+from egodata.schema.layout import open_root
 from egotrain.build import quiet
 from egotrain.checkpoint import Carried, check_carried, find_checkpoint, load_checkpoint, load_weights
 from egotrain.conf import EvaluateConfig, FitConfig
-from egotrain.data import RunData, check_dims, open_sources, pins_of, policy_dims
+from egotrain.data import check_dims, policy_dims
+from egotrain.datasets import load_datasets
 from egotrain.evaluation import HeadScores, evaluate_heads
 from egotrain.module import TrainModule
 from egotrain.numerics import device_for, fixed_numerics
 from egotrain.policies.registry import build_policy
+from egotrain.run_data import RunData, open_data, pins_of
 from egotrain.runs import VIDEOS, open_run
-from egotrain.videos import check_pins, head_videos
+from egotrain.videos import head_videos
 
 Say = Callable[[str], None]
 
@@ -64,7 +66,7 @@ def evaluate(run: Path, config: EvaluateConfig, *, say: Say = quiet, progress: P
         scores = evaluate_heads(found.module, found.data, config=evaluation, shuffle_images=config.shuffle_images, progress=progress)
         out = found.folder / VIDEOS / f"eval-{found.carried.step:08d}-{found.config.format}"
         for head, pins in found.pins.items():
-            if pins and head in found.data.sources:
+            if pins:
                 written = head_videos(
                     found.module, found.data, head=head, pins=pins, out=out, batch_size=evaluation.batch_size, progress=progress
                 )
@@ -80,27 +82,21 @@ def opened(run: Path, config: EvaluateConfig, *, say: Say = quiet) -> Iterator[O
     carried = load_checkpoint(path)
     fit_config = _merged(carried.config, config)
     paths = open_root(folder.absolute().parents[1])
-    data = _open(paths, carried, fit_config)
+    datasets = load_datasets(paths, fit_config)
+    check_carried(carried, datasets)
+    stats = [part.stats for part in carried.parts]
+    data = open_data(paths, datasets, stats=stats, config=fit_config, with_train=fit_config.evaluation.baselines)
     try:
-        pins = {head: pins_of(paths, data.manifest, head=head, config=fit_config.evaluation) for head in fit_config.evaluation.heads}
-        check_pins(data, pins)
-        heads = ", ".join(data.sources)
-        say(f"run {folder.name}: step {carried.step} ({path.name}) on {data.manifest.ref}, {fit_config.format}, heads {heads}")
+        if not data.scored:
+            wanted, known = ", ".join(fit_config.evaluation.heads), ", ".join(datasets[0].manifest.heads)
+            raise NotFoundError(f"dataset {datasets[0].manifest.ref}: none of the heads {wanted}; it has {known}")
+        pins = pins_of(paths, data, config=fit_config.evaluation)
+        refs, heads = " and ".join(one.manifest.ref for one in datasets), ", ".join(data.scored)
+        say(f"run {folder.name}: step {carried.step} ({path.name}) on {refs}, {fit_config.format}, heads {heads}")
         with fixed_numerics(fit_config.trainer.threads):
             yield Opened(folder, fit_config, carried, data, restore(carried, data, config=fit_config), pins)
     finally:
         data.close()
-
-
-def _open(paths: StorePaths, carried: Carried, config: FitConfig) -> RunData:
-    """Open the heads, and the training head where a baseline copies from it."""
-    manifest = load_dataset(paths, carried.dataset["dataset"], format=config.format)
-    check_carried(carried, manifest)
-    heads = config.evaluation.heads
-    sources = open_sources(paths, manifest, recipe=carried.recipe, heads=heads, stats=carried.stats, config=config)
-    if config.evaluation.baselines and "train" not in sources:
-        sources.update(open_sources(paths, manifest, recipe=carried.recipe, heads=("train",), stats=carried.stats, config=config))
-    return RunData(manifest, carried.recipe, carried.stats, sources)
 
 
 def restore(carried: Carried, data: RunData, *, config: FitConfig) -> TrainModule:
@@ -109,7 +105,7 @@ def restore(carried: Carried, data: RunData, *, config: FitConfig) -> TrainModul
     Raises:
         ConfigError: The data has other sizes.
     """
-    dims = policy_dims(next(iter(data.sources.values())), config.data)
+    dims = policy_dims([next(iter(part.sources.values())) for part in data.parts if part.sources], config.data)
     check_dims(carried.dims, dims, what=f"checkpoint of step {carried.step}")
     return restored(carried, config=config)
 

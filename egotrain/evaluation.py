@@ -14,10 +14,10 @@ from egodata.sampling.seeds import derive_seed
 from egodata.torch import Batch, make_loader
 from egotrain.baselines import HOLD_STILL, MEAN_ACTION, NEAREST, Neighbours, hold_still
 from egotrain.conf import EvaluationConfig
-from egotrain.data import RunData
 from egotrain.metrics import Errors, chunk_errors
 from egotrain.module import TrainModule
 from egotrain.numerics import generator
+from egotrain.run_data import Part, RunData
 
 POLICY = "policy"
 UNKNOWN_OPERATOR = "unknown"
@@ -61,7 +61,7 @@ def _plain(scores: ByActor) -> dict[str, dict[str, float | None]]:
 def evaluate_heads(
     module: TrainModule, data: RunData, *, config: EvaluationConfig, shuffle_images: bool = False, progress: Progress = silent
 ) -> dict[str, HeadScores]:
-    """Score a policy on every configured head that there is.
+    """Score a policy on every head that the run scores.
 
     Args:
         module: Holds the policy; left in the mode in which it was.
@@ -74,9 +74,8 @@ def evaluate_heads(
     module.eval()
     with torch.inference_mode(), module.scored_weights():
         scores: dict[str, HeadScores] = {
-            head: _evaluate_head(module, data, head, config=config, shuffle_images=shuffle_images, progress=progress)
-            for head in config.heads
-            if head in data.sources
+            head: _evaluate_head(module, data.part_of(head), head, config=config, shuffle_images=shuffle_images, progress=progress)
+            for head in data.scored
         }
     module.train(training)
     return scores
@@ -90,20 +89,20 @@ def predict_chunks(module: TrainModule, batch: Batch, *, indices: NDArray[np.int
 
 
 def _evaluate_head(
-    module: TrainModule, data: RunData, head: str, *, config: EvaluationConfig, shuffle_images: bool, progress: Progress
+    module: TrainModule, part: Part, head: str, *, config: EvaluationConfig, shuffle_images: bool, progress: Progress
 ) -> HeadScores:
-    source = data.sources[head]
+    source = part.sources[head]
     indices = evaluation_head(source, budget=config.samples_per_head).indices
     if shuffle_images:  # so that neighbours in a batch, which trade images, come from different episodes
         indices = indices[epoch_order(len(indices), seed=module.seed, epoch=0)]
-    inverse = data.stats.normalisers(module.data.normalisation)["action"].inverse
+    inverse = part.stats.normalisers(module.data.normalisation)["action"].inverse
     predicted, losses = [], []
     for at, batch in _batches(source, indices, batch_size=config.batch_size, shuffle_images=shuffle_images):
         chunk = predict_chunks(module, batch, indices=indices[at : at + len(batch["frame"])])
         predicted.append(inverse(chunk))
         losses.append(_loss(module, batch, at))
         progress(f"evaluate {head}", at + len(chunk), len(indices))
-    errors = _errors(data, source, indices, predicted=np.concatenate(predicted), config=config)
+    errors = _errors(part, source, indices, predicted=np.concatenate(predicted), config=config)
     weight = sum(count for _, count in losses)
     loss = sum(value * count for value, count in losses) / max(1, weight)
     ordinals = source.index.locate(indices)[0]
@@ -138,7 +137,7 @@ def _loss(module: TrainModule, batch: Batch, at: int) -> tuple[float, int]:
 
 
 def _errors(
-    data: RunData, source: HeadSource, indices: NDArray[np.int64], *, predicted: Actions, config: EvaluationConfig
+    part: Part, source: HeadSource, indices: NDArray[np.int64], *, predicted: Actions, config: EvaluationConfig
 ) -> dict[str, Errors]:
     """Return the errors of the policy and of each baseline on samples of a head."""
     samples = source.with_normalisers({}).samples(indices.tolist(), with_images=False)
@@ -146,14 +145,14 @@ def _errors(
     acted: dict[str, Actions | None] = {POLICY: predicted}
     if config.baselines:
         proprio = np.stack([sample.proprio[-1] for sample in samples])
-        mean = np.nan_to_num(data.stats.features["action"].fields["mean"])
-        acted[HOLD_STILL] = hold_still(data.recipe, steps=truth.shape[1], reference=reference, proprio=proprio)
+        mean = np.nan_to_num(part.stats.features["action"].fields["mean"])
+        acted[HOLD_STILL] = hold_still(part.recipe, steps=truth.shape[1], reference=reference, proprio=proprio)
         acted[MEAN_ACTION] = np.broadcast_to(mean, truth.shape)
-        if "train" in data.sources:
-            pool = Neighbours.of(data.sources["train"], samples=config.neighbour_samples)
+        if part.train in part.sources:
+            pool = Neighbours.of(part.sources[part.train], samples=config.neighbour_samples)
             acted[NEAREST] = pool.copied(source.samples(indices.tolist(), with_images=False))
     return {
-        who: chunk_errors(chunk, truth, mask=mask, recipe=data.recipe, reference=reference)
+        who: chunk_errors(chunk, truth, mask=mask, recipe=part.recipe, reference=reference)
         for who, chunk in acted.items()
         if chunk is not None and chunk.shape == truth.shape
     }

@@ -7,7 +7,7 @@ code, and the folder holds none.
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,14 @@ import torch
 from torch import Tensor, nn
 
 from egodata.errors import ConfigError, ConflictError
+from egodata.names import nearest
 from egodata.schema.layout import write_atomic
+from egodata.stats import Mode
 from egodata.torch import images_to_device
-from egotrain.checkpoint import Carried, load_checkpoint
+from egotrain.checkpoint import Carried, CarriedPart, load_checkpoint
 from egotrain.evaluate import restored
 from egotrain.policies.base import Observation, Policy
+from egotrain.policies.dims import PolicyDims
 
 PROGRAM, ABOUT, EXAMPLE = "policy.pt2", "policy.json", "example.npz"
 EXPORT_SCHEMA = 1
@@ -44,16 +47,33 @@ print(abs(actions.numpy() - example["actions"]).max())
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The embodiment that is exported.
+
+    Attributes:
+        name: Of it.
+        part: Its recipe and statistics.
+        dims: Sizes of its numbers and its cameras.
+        normalisation: How its numbers are scaled.
+    """
+
+    name: str
+    part: CarriedPart
+    dims: PolicyDims
+    normalisation: Mode
+
+
 class Exported(nn.Module):
     """What is exported: raw observation and noise in, raw actions out."""
 
-    def __init__(self, policy: Policy, carried: Carried, *, prompt: str) -> None:
-        """Join a policy and its statistics."""
+    def __init__(self, policy: Policy, body: Body, *, prompt: str) -> None:
+        """Join a policy and the statistics of one of its embodiments."""
         super().__init__()
         self.policy = policy.eval()
-        self.dims, self.prompt = carried.dims, prompt
-        self.embodiment = carried.recipe.embodiments[0]
-        found = carried.stats.normalisers(carried.config.data.normalisation)
+        self.dims, self.prompt = body.dims, prompt
+        self.embodiment = body.name
+        found = body.part.stats.normalisers(body.normalisation)
         for part in ("action", "proprio"):
             for name in ("offset", "gain", "back", "shift"):
                 self.register_buffer(f"{part}_{name}", torch.from_numpy(np.array(getattr(found[part], name), np.float64)))
@@ -90,26 +110,38 @@ def input_names(cameras: Sequence[str]) -> list[str]:
     return [*(f"images.{camera}" for camera in cameras), "proprio", "proprio_mask", "arm_valid", "fps", "noise"]
 
 
-def export(checkpoint: Path, out: Path, *, prompt: str = "", image_size: tuple[int, int] | None = None) -> Path:
+def _body(carried: Carried, embodiment: str) -> Body:
+    known = list(dict.fromkeys(name for part in carried.parts for name in part.recipe.embodiments))
+    if not embodiment and len(carried.parts) > 1:
+        raise ConfigError(f"export: the policy was trained on several embodiments. Choose one: --embodiment {' or '.join(known)}")
+    name = embodiment or known[0]
+    if name not in known:
+        raise ConfigError(f"export: the policy was not trained on embodiment {name!r}; {nearest(name, known)}")
+    return Body(name, carried.part_for(name), carried.dims.only([name]), carried.config.data.normalisation)
+
+
+def export(checkpoint: Path, out: Path, *, prompt: str = "", embodiment: str = "", image_size: tuple[int, int] | None = None) -> Path:
     """Write a self-contained folder and check that its program gives what the policy gives.
 
     Args:
         checkpoint: The file.
         out: Folder to make; it must not be there yet.
         prompt: The text that the policy is given for ever.
+        embodiment: Which body it is for; may be empty where the policy was trained on one dataset.
         image_size: (height, width) of the images that will come in; None for the size that the policy sees.
 
     Raises:
         ConflictError: `out` exists.
         InputError: The checkpoint cannot be read.
-        ConfigError: The policy cannot be exported, or the program gives other actions.
+        ConfigError: The policy cannot be exported, or the program gives other actions; no such embodiment, or none named among several.
     """
     if out.exists():
         raise ConflictError(f"export {out}: exists. Choose another folder.")
     carried = load_checkpoint(checkpoint)
     config = replace(carried.config, trainer=replace(carried.config.trainer, compile=False, accelerator="cpu"))
-    module = Exported(restored(carried, config=config).policy, carried, prompt=prompt)
-    inputs = _example_inputs(carried, image_size or (carried.dims.image_height, carried.dims.image_width))
+    body = _body(carried, embodiment)
+    module = Exported(restored(carried, config=config).policy, body, prompt=prompt)
+    inputs = _example_inputs(body, image_size or (body.dims.image_height, body.dims.image_width))
     with torch.inference_mode(False), torch.no_grad():
         expected = module(*inputs)
         try:
@@ -123,41 +155,42 @@ def export(checkpoint: Path, out: Path, *, prompt: str = "", image_size: tuple[i
         raise ConfigError(f"export of policy {carried.config.policy.name}: its program is {apart:g} apart, expected {TOLERANCE:g} at most")
     out.mkdir(parents=True)
     torch.export.save(program, out / PROGRAM)
-    names = input_names(carried.dims.cameras)
+    names = input_names(body.dims.cameras)
     arrays = {name: x.numpy() for name, x in zip(names, inputs, strict=True)}
     np.savez_compressed(out / EXAMPLE, **arrays, actions=expected.numpy())  # type: ignore[arg-type]
     write_atomic(out / "README.md", README.format(torch=torch.__version__.partition("+")[0]).encode())
-    write_atomic(out / ABOUT, json.dumps(_about(carried, names, inputs, prompt=prompt), indent=1, sort_keys=True).encode() + b"\n")
+    about = {**_about(carried, body, names, inputs), "prompt": prompt}
+    write_atomic(out / ABOUT, json.dumps(about, indent=1, sort_keys=True).encode() + b"\n")
     return out
 
 
-def _example_inputs(carried: Carried, image_size: tuple[int, int]) -> tuple[Tensor, ...]:
+def _example_inputs(body: Body, image_size: tuple[int, int]) -> tuple[Tensor, ...]:
     """Draw inputs of the right shapes; numbers around what the statistics say is usual."""
-    dims, source = carried.dims, torch.Generator().manual_seed(0)
+    dims, source = body.dims, torch.Generator().manual_seed(0)
     images = [torch.randint(0, 256, (1, dims.images, *image_size, 3), generator=source, dtype=torch.uint8) for _ in dims.cameras]
-    mean = np.nan_to_num(np.asarray(carried.stats.features["proprio"].fields["median"], np.float32))
+    mean = np.nan_to_num(np.asarray(body.part.stats.features["proprio"].fields["median"], np.float32))
     proprio = torch.from_numpy(np.broadcast_to(mean, (1, dims.proprio_history, dims.proprio_dim)).copy())
     noise = torch.randn(1, dims.action_steps, dims.action_dim, generator=source)
     masks = torch.ones(1, dims.proprio_history, dtype=torch.bool), torch.ones(1, dims.proprio_history, dims.arms, dtype=torch.bool)
     return (*images, proprio, *masks, torch.tensor([30.0]), noise)
 
 
-def _about(carried: Carried, names: Sequence[str], inputs: Sequence[Tensor], *, prompt: str) -> dict[str, Any]:
-    dims = carried.dims
+def _about(carried: Carried, body: Body, names: Sequence[str], inputs: Sequence[Tensor]) -> dict[str, Any]:
+    dims, part = body.dims, body.part
     return {
         "schema": EXPORT_SCHEMA,
         "policy": carried.config.policy.name,
         "step": carried.step,
-        "dataset": dict(carried.dataset),
-        "stats_key": carried.stats.key,
+        "embodiment": body.name,
+        "dataset": dict(part.dataset),
+        "stats_key": part.stats.key,
         "revision": carried.revision,
         "torch": torch.__version__,
-        "prompt": prompt,
         "inputs": list(names),
         "shapes": {
             name: {"shape": list(x.shape), "dtype": str(x.dtype).removeprefix("torch.")} for name, x in zip(names, inputs, strict=True)
         },
         "output": {"shape": [1, dims.action_steps, dims.action_dim], "dtype": "float32", "unit": "as the recipe says"},
-        "channels": {"action": list(carried.stats.features["action"].names), "proprio": list(carried.stats.features["proprio"].names)},
-        "recipe": carried.recipe.to_json(),
+        "channels": {"action": list(part.stats.features["action"].names), "proprio": list(part.stats.features["proprio"].names)},
+        "recipe": part.recipe.to_json(),
     }

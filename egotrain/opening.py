@@ -1,13 +1,15 @@
 """What is said before a run starts: which data, what is left out of it, how much text there is, what cannot be normalised."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from egodata.catalog import trained_on
 from egodata.sampling import HeadSource
 from egotrain.conf import FitConfig
-from egotrain.data import RunData
+from egotrain.datasets import RunDataset, missing_heads
 from egotrain.ranks import Ranks
+from egotrain.run_data import Part, RunData
 
 SHOWN_CHANNELS = 3
 
@@ -24,11 +26,31 @@ def _invalid_arms(source: HeadSource) -> str:
 
 def describe(data: RunData, config: FitConfig, *, ranks: Ranks) -> Iterator[str]:
     """Yield the lines."""
-    manifest, train = data.manifest, data.sources["train"]
-    flat = data.stats.flat_channels(config.data.normalisation)
-    cached = " (cached)" if data.stats.cached else ""
-    yield f"run {config.run}: {manifest.ref} ({manifest.digest[:16]}) on {config.format}, statistics {data.stats.key[:16]}{cached}"
-    for head, source in data.sources.items():
+    for part in data.parts:
+        yield from _describe_part(data, part, config)
+    datasets = [part.dataset for part in data.parts]
+    absent = missing_heads(config.evaluation.heads, datasets)
+    if absent:
+        yield f"evaluation: there is no head {', '.join(absent)}; left out"
+    yield from _known_episodes(data, datasets)
+    each = config.data.batch_size * ranks.world
+    if len(data.parts) > 1:
+        total = sum(part.dataset.weight for part in data.parts)
+        shares = ", ".join(f"{part.dataset.weight / total:.1%} {part.dataset.manifest.ref}" for part in data.parts)
+        unit = "batches, each from one dataset" if config.data.mixing == "batch" else "samples, mixed in every batch"
+        yield f"mixture: {shares} of the {unit}"
+    if ranks.world > 1:
+        samples = sum(len(part.sources[part.train]) for part in data.parts)
+        yield f"ranks: {ranks.world}, {each} samples per batch; {samples % each} of {samples} are left out at the end of each epoch"
+
+
+def _describe_part(data: RunData, part: Part, config: FitConfig) -> Iterator[str]:
+    manifest, train = part.dataset.manifest, part.sources[part.train]
+    flat = part.stats.flat_channels(config.data.normalisation)
+    cached = " (cached)" if part.stats.cached else ""
+    recipe = f", recipe {part.recipe.name}" if len(data.parts) > 1 else ""
+    yield f"run {config.run}: {manifest.ref} ({manifest.digest[:16]}) on {config.format}{recipe}, statistics {part.stats.key[:16]}{cached}"
+    for head, source in part.sources.items():
         total = len(source) + sum(source.excluded.values())
         reasons = ", ".join(f"{count} {reason} ({count / total:.1%})" for reason, count in source.excluded.items())
         yield f"{head}: {len(source.episodes)} episodes, {len(source)} frames; excluded: {reasons or 'none'}"
@@ -39,9 +61,13 @@ def describe(data: RunData, config: FitConfig, *, ranks: Ranks) -> Iterator[str]
     if flat:
         more = f" and {len(flat) - SHOWN_CHANNELS} more" if len(flat) > SHOWN_CHANNELS else ""
         yield f"normalisation: without scale: {'; '.join(str(channel) for channel in flat[:SHOWN_CHANNELS])}{more}"
-    absent = [head for head in config.evaluation.heads if head not in data.sources]
-    if absent:
-        yield f"evaluation: the dataset has no head {', '.join(absent)}; left out"
-    each = config.data.batch_size * ranks.world
-    if ranks.world > 1:
-        yield f"ranks: {ranks.world}, {each} samples per batch; {len(train) % each} of {len(train)} are left out at the end of each epoch"
+
+
+def _known_episodes(data: RunData, datasets: Sequence[RunDataset]) -> Iterator[str]:
+    """Say which heads of datasets outside the run hold episodes that it trains on: their scores are not those of unseen episodes."""
+    refs = {one.manifest.ref for one in datasets}
+    for head, source in data.first.sources.items():
+        if ":" in head and head.rpartition(":")[0] not in refs:
+            known = trained_on(source.episodes, [one.manifest for one in datasets])
+            if known:
+                yield f"{head}: {len(known)} of its {len(source.episodes)} episodes are trained on, such as {known[0]}"

@@ -10,16 +10,17 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from egodata.catalog import Manifest, load_dataset
 from egodata.findings import Finding, Severity
 from egodata.parity import Difference, LevelReport, Outcome, ParityConfig, ParityReport
 from egodata.parity.table import append_report
 from egodata.progress import Progress, silent
 from egodata.sampling import HeadSource, epoch_order, load_recipe, sample_digest
+from egodata.sampling.plans import largest_remainder
 from egodata.schema.layout import StorePaths, open_root, require_writable
 from egotrain.build import Say, quiet
 from egotrain.checkpoint import find_checkpoint, load_checkpoint
 from egotrain.conf import FitConfig, Format
+from egotrain.datasets import TRAIN, RunDataset, load_datasets
 from egotrain.runs import METRICS, MetricsFile, RunResult
 from egotrain.training import CHECKPOINTS, Training
 
@@ -97,15 +98,17 @@ def training_parity(
     """
     paths = open_root(Path(config.store).expanduser())
     require_writable(paths)
-    manifest = load_dataset(paths, config.dataset)
-    differing = _compare_samples(paths, manifest, config, count=samples)
+    datasets = load_datasets(paths, config)
+    manifest = datasets[0].manifest
+    differing = _compare_samples(paths, datasets, config, count=samples)
     say(f"samples: {len(differing)} of the first {samples} training samples differ")
-    runs, weights = _train_both(paths, manifest, config, say=say, progress=progress)
+    runs, weights = _train_both(paths, datasets, config, say=say, progress=progress)
     gaps = tuple(_gaps(runs))
     found = _findings(gaps, differing, weights, tolerance=tolerance)
     worst = max(gaps, key=lambda gap: gap.relative, default=None)
     largest = None if worst is None or not worst.relative else Difference(worst.relative, "", worst.name, 0)
     counts = {"steps": config.trainer.max_steps, "samples": samples, "metrics": len(gaps) - config.trainer.max_steps}
+    counts["datasets"] = len(datasets)
     report = ParityReport(
         levels=(LevelReport(LEVEL, Outcome(counts, tuple(found), numeric=largest), (), ()),),
         dataset=manifest.ref,
@@ -125,19 +128,22 @@ def _bounds(tolerance: float) -> ParityConfig:
     return ParityConfig() if tolerance == 0 else ParityConfig(numeric=tolerance, pixel=None, video_bytes="any")
 
 
-def _compare_samples(paths: StorePaths, manifest: Manifest, config: FitConfig, *, count: int) -> list[int]:
-    """Return which of the first training samples differ."""
-    recipe, digests = load_recipe(config.recipe), []
+def _compare_samples(paths: StorePaths, datasets: tuple[RunDataset, ...], config: FitConfig, *, count: int) -> list[int]:
+    """Return which of the first training samples differ; each dataset gives its share of them, one after the other."""
+    digests: list[list[str]] = []
     for format in FORMATS:
-        source = HeadSource.open(paths, manifest, head="train", recipe=recipe, format=format, seed=config.seed)
-        order = epoch_order(len(source), seed=config.seed, epoch=0)[:count].tolist()
-        digests.append([sample_digest(sample) for sample in source.samples(order, epoch=0)])
-        source.close()
+        found: list[str] = []
+        for one, share in zip(datasets, largest_remainder(count, [1.0] * len(datasets)), strict=True):
+            source = HeadSource.open(paths, one.manifest, head=TRAIN, recipe=one.recipe, format=format, seed=config.seed)
+            order = epoch_order(len(source), seed=config.seed, epoch=0)[:share].tolist()
+            found += [sample_digest(sample) for sample in source.samples(order, epoch=0)]
+            source.close()
+        digests.append(found)
     return [at for at, pair in enumerate(zip(*digests, strict=True)) if pair[0] != pair[1]]
 
 
 def _train_both(
-    paths: StorePaths, manifest: Manifest, config: FitConfig, *, say: Say, progress: Progress
+    paths: StorePaths, datasets: tuple[RunDataset, ...], config: FitConfig, *, say: Say, progress: Progress
 ) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
     """Return all numbers by name and the digest of the weights, by format."""
     numbers: dict[str, dict[str, float]] = {}
@@ -152,7 +158,7 @@ def _train_both(
             evaluation = replace(config.evaluation, videos=0)
             own = replace(config, format=format, run=f"parity-{format}", trainer=trainer, evaluation=evaluation)
             say(f"{format}: {own.trainer.max_steps} steps")
-            done = Training(paths, manifest, folder, own, quiet).run(progress)
+            done = Training(paths, datasets, folder, own, quiet).run(progress)
             numbers[format] = _numbers(done)
             weights[format] = _weights_digest(folder / CHECKPOINTS)
     finally:
@@ -162,7 +168,7 @@ def _train_both(
 
 def _numbers(done: RunResult) -> dict[str, float]:
     rows = MetricsFile(done.path / METRICS).rows()
-    out = {f"loss at step {row.step}": row.value for row in rows if (row.head, row.metric) == ("train", "loss")}
+    out = {f"loss at step {row.step}": row.value for row in rows if (row.head, row.who, row.metric) == ("train", "policy", "loss")}
     last = done.result["steps"]
     out.update({f"{row.head} {row.who} {row.metric}": row.value for row in rows if row.head != "train" and row.step == last})
     train: Mapping[str, Any] = done.result["heads"].get("train", {"scores": {}})

@@ -15,7 +15,8 @@ from egodata.errors import InputError, NotFoundError
 from egodata.formats import open_store
 from egodata.names import nearest
 from egodata.progress import Progress, silent
-from egodata.sampling import HeadSource
+from egodata.sampling import HeadSource, Recipe
+from egodata.schema.features import resolve_embodiment
 from egodata.schema.layout import StorePaths, open_root, write_atomic
 from egotrain.checkpoint import LAST, Carried, find_checkpoint, load_checkpoint
 from egotrain.data import check_dims, policy_dims
@@ -106,13 +107,14 @@ def predict(
     carried = load_checkpoint(checkpoint)
     config = carried.config
     with _source(open_root(store), episode_id, carried=carried, format=format) as source:
-        check_dims(carried.dims, policy_dims(source, config.data), what=f"checkpoint of step {carried.step} on episode {episode_id}")
+        part = carried.part_for(source.recipe.embodiments[0])
+        check_dims(carried.dims, policy_dims([source], config.data), what=f"checkpoint of step {carried.step} on episode {episode_id}")
         wanted = _indices(source, None if video is not None else frames, episode_id)
         with fixed_numerics(config.trainer.threads):
             module = restored(carried, config=config)
-            found = predict_clip(module, source, indices=wanted, stats=carried.stats, batch_size=BATCH)
+            found = predict_clip(module, source, indices=wanted, stats=part.stats, batch_size=BATCH)
         if video is not None:
-            write_video(source.reader(0), video, recipe=carried.recipe, predicted=found, progress=progress)
+            write_video(source.reader(0), video, recipe=part.recipe, predicted=found, progress=progress)
         chosen = _chosen(found, frames)
         return EpisodePrediction(
             episode_id,
@@ -120,7 +122,7 @@ def predict(
             left_out=(source.episodes[0].frames if frames is None else len(frames)) - len(chosen.samples),
             found=chosen,
             names=source.layout.action_names,
-            scores=_scores(chosen, carried),
+            scores=_scores(chosen, part.recipe),
         )
 
 
@@ -145,9 +147,10 @@ def _source(paths: StorePaths, episode_id: str, *, carried: Carried, format: str
     opener = partial(open_store, paths, format)
     reader = opener().open(episode_id)
     episode = HeadEpisode(episode_id, reader.meta.total_frames, reader.digests.content, operator=reader.meta.operator)
+    part = carried.part_for(resolve_embodiment(reader.meta.embodiment)[0])
     reader.close()
-    normalisers = carried.stats.normalisers(carried.config.data.normalisation)
-    source = HeadSource([episode], opener, recipe=carried.recipe, normalisers=normalisers, seed=carried.config.seed)
+    normalisers = part.stats.normalisers(carried.config.data.normalisation)
+    source = HeadSource([episode], opener, recipe=part.recipe, normalisers=normalisers, seed=carried.config.seed)
     try:
         yield source
     finally:
@@ -173,7 +176,7 @@ def _chosen(found: Predicted, frames: Sequence[int] | None) -> Predicted:
     return Predicted([found.samples[at] for at in kept], found.actions[kept])
 
 
-def _scores(found: Predicted, carried: Carried) -> dict[str, float]:
+def _scores(found: Predicted, recipe: Recipe) -> dict[str, float]:
     samples = found.samples
     truth, mask, reference = (np.stack([getattr(sample, name) for sample in samples]) for name in ("action", "action_mask", "reference"))
-    return chunk_metrics(found.actions, truth, mask=mask, recipe=carried.recipe, reference=reference)
+    return chunk_metrics(found.actions, truth, mask=mask, recipe=recipe, reference=reference)

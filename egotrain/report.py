@@ -47,6 +47,7 @@ def run_report(done: RunResult) -> dict[str, Any]:
     told: dict[str, Any] = {
         name: result[name] for name in ("run", "dataset", "dataset_digest", "format", "recipe", "seed", "steps", "stats_key")
     }
+    told["co_train"] = [f"{one['dataset']} {one['digest']}" for one in result.get("co_train", ())]
     told.update(train_loss=done.train_loss, checkpoint=str(done.path / "checkpoints" / result["checkpoint"]), folder=str(done.path))
     for head, found in result["heads"].items():
         told[f"{head}/loss"] = found["loss"]

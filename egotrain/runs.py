@@ -13,13 +13,13 @@ from typing import Any
 import yaml
 from filelock import FileLock, Timeout
 
-from egodata.catalog import Manifest
 from egodata.errors import ConfigError, ConflictError, InputError, NotFoundError
 from egodata.names import nearest
 from egodata.schema.ids import check_dataset_name
 from egodata.schema.layout import StorePaths, write_atomic
-from egodata.stats import NormStats
-from egotrain.conf import EvaluationConfig, FitConfig, TrainerConfig, plain
+from egotrain.conf import DataConfig, EvaluationConfig, FitConfig, TrainerConfig, plain
+from egotrain.datasets import RunDataset
+from egotrain.run_data import Part, RunData
 
 CONFIG, DATASET, ENVIRONMENT = "config.yaml", "dataset.json", "environment.json"
 METRICS, RESULT, STATS = "metrics.csv", "result.json", "stats.json"
@@ -170,8 +170,8 @@ def finished(folder: Path) -> dict[str, Any] | None:
     return found
 
 
-def check_same(folder: Path, config: FitConfig, *, manifest: Manifest) -> None:
-    """Refuse to take an existing run for one of another config or dataset.
+def check_same(folder: Path, config: FitConfig, *, datasets: Sequence[RunDataset]) -> None:
+    """Refuse to take an existing run for one of another config or other datasets.
 
     Raises:
         ConfigError: Naming the keys that differ, what the run has and what was asked for.
@@ -179,7 +179,8 @@ def check_same(folder: Path, config: FitConfig, *, manifest: Manifest) -> None:
     """
     try:
         before = flat(dict(yaml.safe_load((folder / CONFIG).read_text())))
-        digest = str(json.loads((folder / DATASET).read_text())["digest"])
+        noted = json.loads((folder / DATASET).read_text())
+        digests = [str(one["digest"]) for one in (noted, *noted.get("co_train", ()))]
     except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError) as error:
         raise InputError(
             f"run {folder.name}: its {CONFIG} or {DATASET} cannot be read ({type(error).__name__}). Restore it, or choose another run name."
@@ -190,8 +191,9 @@ def check_same(folder: Path, config: FitConfig, *, manifest: Manifest) -> None:
         for key in sorted({*before, *after} - set(FREE_KEYS))
         if before.get(key, _absent(key)) != after.get(key)
     ]
-    if digest != manifest.digest:
-        wrong.append(f"dataset digest is {digest[:16]} there and {manifest.digest[:16]} here")
+    for digest, one in zip(digests, datasets, strict=False):  # another number of them shows as co_train above
+        if digest != one.manifest.digest:
+            wrong.append(f"digest of {one.manifest.ref} is {digest[:16]} there and {one.manifest.digest[:16]} here")
     if wrong:
         more = f" (and {len(wrong) - 5} more)" if len(wrong) > 5 else ""
         raise ConfigError(f"run {folder.name}: exists with another config: {'; '.join(wrong[:5])}{more}. Choose another run name.")
@@ -200,7 +202,7 @@ def check_same(folder: Path, config: FitConfig, *, manifest: Manifest) -> None:
 def _absent(key: str) -> Any:
     """Return the value of a key that a run's config did not know yet: its default, which is what the run did."""
     section, _, name = key.rpartition(".")
-    owner = {"trainer": TrainerConfig, "evaluation": EvaluationConfig}.get(section)
+    owner: Any = {"": FitConfig, "data": DataConfig, "trainer": TrainerConfig, "evaluation": EvaluationConfig}.get(section)
     found = [item.default for item in fields(owner) if item.name == name and item.default is not MISSING] if owner else []
     return plain(found[0]) if found else None
 
@@ -218,27 +220,31 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     write_atomic(path, json.dumps(value, indent=1, sort_keys=True, allow_nan=False).encode() + b"\n")
 
 
-def describe_run(
-    folder: Path, config: FitConfig, *, manifest: Manifest, stats: NormStats, environment: Mapping[str, Any], changes: str
-) -> None:
+def describe_run(folder: Path, config: FitConfig, *, data: RunData, environment: Mapping[str, Any], changes: str) -> None:
     """Write what a run is before it starts; `config.yaml` comes last and marks the folder as a run.
 
     Args:
         folder: Of the run.
         config: The whole run.
-        manifest: The frozen dataset.
-        stats: Of its training head.
+        data: Its datasets, with their statistics.
         environment: Versions, machine, code revision.
         changes: How the code differs from that revision; no file is written where it does not.
     """
-    heads = {head: {"episodes": len(members), "frames": sum(e.frames for e in members)} for head, members in manifest.heads.items()}
-    dataset = {"dataset": manifest.ref, "digest": manifest.digest, "lance_versions": manifest.lance_versions}
-    write_json(folder / DATASET, {**dataset, "heads": heads, "stats_key": stats.key})
-    write_atomic(folder / STATS, stats.to_bytes())
+    first, *others = (_about(part) for part in data.parts)
+    write_json(folder / DATASET, {**first, "co_train": others})
+    for at, part in enumerate(data.parts):
+        write_atomic(folder / (f"stats-{at}.json" if at else STATS), part.stats.to_bytes())
     write_json(folder / ENVIRONMENT, environment)
     if changes:
         write_atomic(folder / CHANGES, changes.encode())
     write_atomic(folder / CONFIG, yaml.safe_dump(plain(asdict(config)), sort_keys=False).encode())
+
+
+def _about(part: Part) -> dict[str, Any]:
+    manifest = part.dataset.manifest
+    heads = {head: {"episodes": len(members), "frames": sum(e.frames for e in members)} for head, members in manifest.heads.items()}
+    how = {"recipe": part.recipe.name, "weight": part.dataset.weight, "stats_key": part.stats.key}
+    return {**part.dataset.reference, "lance_versions": manifest.lance_versions, "heads": heads, **how}
 
 
 def open_run(path: Path) -> Path:

@@ -5,16 +5,23 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from egodata.catalog import Manifest
 from egodata.progress import Progress
-from egodata.sampling import load_recipe
 from egodata.schema.layout import StorePaths
-from egodata.stats import norm_stats
 from egotrain.callbacks import Checkpoints, PeriodicEvaluation, StepReport, Stopped, rows_of
 from egotrain.card import write_card
-from egotrain.checkpoint import Carried, carried_values, check_carried, find_checkpoint, load_checkpoint, load_weights, newest_checkpoint
+from egotrain.checkpoint import (
+    Carried,
+    CarriedPart,
+    carried_values,
+    check_carried,
+    find_checkpoint,
+    load_checkpoint,
+    load_weights,
+    newest_checkpoint,
+)
 from egotrain.conf import FitConfig
-from egotrain.data import RunData, TrainStream, check_dims, open_sources, pins_of, policy_dims, rank_loader
+from egotrain.data import TrainStream, check_dims, policy_dims, rank_loader, training_source
+from egotrain.datasets import RunDataset
 from egotrain.evaluation import HeadScores, evaluate_heads
 from egotrain.gradients import GradientReport
 from egotrain.loggers import MetricsLog
@@ -25,9 +32,10 @@ from egotrain.policies.dims import PolicyDims
 from egotrain.policies.encoders.architectures import embedded
 from egotrain.policies.registry import build_policy, check_policy
 from egotrain.ranks import Ranks, from_first, require_agreement
+from egotrain.run_data import RunData, open_data, pins_of, run_stats
 from egotrain.runs import EVALUATIONS, RESULT, RESULT_SCHEMA, VIDEOS, RunResult, describe_run, write_json
 from egotrain.steps import make_trainer, quiet_lightning
-from egotrain.videos import check_pins, head_videos
+from egotrain.videos import head_videos
 
 CHECKPOINTS = "checkpoints"
 
@@ -38,7 +46,7 @@ class Training:
 
     Attributes:
         paths: The store.
-        manifest: The frozen dataset.
+        datasets: What it is trained on; the first names the run.
         folder: Of the run.
         config: The whole run.
         say: Told in lines what is done.
@@ -46,7 +54,7 @@ class Training:
     """
 
     paths: StorePaths
-    manifest: Manifest
+    datasets: tuple[RunDataset, ...]
     folder: Path
     config: FitConfig
     say: Callable[[str], None]
@@ -72,33 +80,31 @@ class Training:
         return carried
 
     def _open(self, progress: Progress, carried: Carried | None) -> RunData:
-        config, recipe = self.config, load_recipe(self.config.recipe)
+        config = self.config
         if carried is None:
-            stats = norm_stats(self.paths, self.manifest, recipe=recipe, format=config.format, progress=progress)
+            stats = run_stats(self.paths, self.datasets, format=config.format, progress=progress)
         else:
-            stats = carried.stats
-        heads = tuple(dict.fromkeys(("train", *config.evaluation.heads)))
-        sources = open_sources(self.paths, self.manifest, recipe=recipe, heads=heads, stats=stats, config=config)
-        data = RunData(self.manifest, recipe, stats, sources)
+            check_carried(carried, self.datasets)
+            stats = tuple(part.stats for part in carried.parts)
+        data = open_data(self.paths, self.datasets, stats=stats, config=config, with_train=True)
         for line in describe(data, config, ranks=self.ranks):
             self.say(line)
         return data
 
     def _train(self, data: RunData, carried: Carried | None, progress: Progress) -> RunResult:
         config = self.config
-        dims = policy_dims(data.sources["train"], config.data)
+        dims = policy_dims([part.sources[part.train] for part in data.parts], config.data)
         check_policy(config.policy, dims)
-        pins = {head: pins_of(self.paths, self.manifest, head=head, config=config.evaluation) for head in config.evaluation.heads}
-        check_pins(data, pins)
+        pins = pins_of(self.paths, data, config=config.evaluation)
         if carried is not None:
-            check_carried(carried, self.manifest)
             check_dims(carried.dims, dims, what=f"run {config.run}, checkpoint of step {carried.step}")
         start = 0 if carried is None else carried.step
-        loader = rank_loader(data.sources["train"], config.data, ranks=self.ranks)
+        source = training_source(data, mixing=config.data.mixing, seed=config.seed)
+        loader = rank_loader(source, config.data, ranks=self.ranks)
         stream = TrainStream(loader, start_step=start, max_steps=config.trainer.max_steps)
         found = environment() if self.ranks.first else {}
         if self.ranks.first and carried is None:
-            describe_run(self.folder, config, manifest=self.manifest, stats=data.stats, environment=found, changes=code_changes())
+            describe_run(self.folder, config, data=data, environment=found, changes=code_changes())
         module = self._module(data, dims, revision=str((found.get("git") or {}).get("revision", "")))
         return _Steps(self, data, module, stream, pins, progress).run()
 
@@ -108,9 +114,9 @@ class Training:
             policy = build_policy(config.policy, dims, pretrained=True)
         count = sum(parameter.numel() for parameter in policy.parameters() if parameter.requires_grad)
         self.say(f"policy {config.policy.name}: {count:,} parameters, {config.trainer.threads} threads")
-        dataset = {"dataset": self.manifest.ref, "digest": self.manifest.digest}
+        parts = [CarriedPart(part.recipe, part.stats, part.dataset.reference) for part in data.parts]
         own = asdict(replace(config, policy=embedded(config.policy)))
-        values = carried_values(own, dims=dims, recipe=data.recipe, stats=data.stats, dataset=dataset, revision=revision)
+        values = carried_values(own, dims=dims, parts=parts, revision=revision)
         return TrainModule(policy, dims, config=config, carried=values)
 
 
@@ -146,6 +152,8 @@ class _Steps:
         report = StepReport(
             metrics, self.stream, every_steps=trainer_config.log_every_steps, samples_per_step=samples, say=self.training.say
         )
+        if len(self.data.parts) > 1:
+            report.parts = tuple(part.dataset.manifest.ref for part in self.data.parts)
 
         def evaluate(step: int) -> dict[str, HeadScores]:
             return self._evaluate(step, metrics)
@@ -180,7 +188,7 @@ class _Steps:
             metrics.add(step, rows_of(scores))
             write_json(training.folder / EVALUATIONS / f"step-{step:08d}.json", plain)
             for head, pins in self.pins.items():
-                if pins and head in self.data.sources:
+                if pins:
                     out = training.folder / VIDEOS / f"step-{step:08d}"
                     head_videos(self.module, self.data, head=head, pins=pins, out=out, batch_size=config.batch_size, progress=self.progress)
         return scores
@@ -191,14 +199,15 @@ class _Steps:
         result: dict[str, Any] = {
             "schema": RESULT_SCHEMA,
             "run": config.run,
-            "dataset": training.manifest.ref,
-            "dataset_digest": training.manifest.digest,
+            "dataset": training.datasets[0].manifest.ref,
+            "dataset_digest": training.datasets[0].manifest.digest,
             "format": config.format,
-            "recipe": self.data.recipe.name,
+            "recipe": training.datasets[0].recipe.name,
             "seed": config.seed,
             "steps": config.trainer.max_steps,
             "ranks": training.ranks.world,
-            "stats_key": self.data.stats.key,
+            "stats_key": self.data.first.stats.key,
+            "co_train": self.data.co_trained(),
             "train_loss": loss,
             "train_loss_hex": loss.hex(),
             "heads": {head: found.to_json() for head, found in scores.items()},

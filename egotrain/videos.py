@@ -19,10 +19,10 @@ from egodata.schema.features import HEAD_POSE
 from egodata.stats import NormStats
 from egodata.torch import make_loader
 from egodata.video.write import write_mp4
-from egotrain.data import RunData
 from egotrain.evaluation import predict_chunks
 from egotrain.metrics import arm_masks, chunk_metrics, common_frame
 from egotrain.module import TrainModule
+from egotrain.run_data import RunData
 
 WIDTH_PX = 960
 _BATCH_FRAMES = 16
@@ -45,17 +45,6 @@ class Predicted:
 
     samples: Sequence[Sample]
     actions: NDArray[np.float32]
-
-
-def check_pins(data: RunData, pins: Mapping[str, Sequence[str]]) -> None:
-    """Refuse pins that are not in their heads, before anything is trained.
-
-    Raises:
-        GateError: Naming the pin and the nearest episodes.
-    """
-    for head, ids in pins.items():
-        if head in data.sources:
-            pin_clips(data.sources[head], ids)
 
 
 def predict_clip(module: TrainModule, source: HeadSource, *, indices: NDArray[np.int64], stats: NormStats, batch_size: int) -> Predicted:
@@ -88,12 +77,13 @@ def head_videos(
         GateError: A pin is not in the head.
     """
     written = []
-    source = data.sources[head]
+    part = data.part_of(head)
+    source = part.sources[head]
     for clip in pin_clips(source, pins):
-        found = predict_clip(module, source, indices=clip.indices, stats=data.stats, batch_size=batch_size)
+        found = predict_clip(module, source, indices=clip.indices, stats=part.stats, batch_size=batch_size)
         path = out / head.replace(":", "/") / f"{clip.episode_id}.mp4"
         reader = source.reader(source.index.locate(clip.indices[:1])[0].item())
-        write_video(reader, path, recipe=data.recipe, predicted=found, progress=progress)
+        write_video(reader, path, recipe=part.recipe, predicted=found, progress=progress)
         written.append(path)
     return written
 

@@ -7,6 +7,7 @@ from egodata.catalog.manifest import HeadEpisode, Manifest
 from egodata.catalog.presence import check_present
 from egodata.catalog.rows import CatalogRow
 from egodata.catalog.rules import DatasetRule, load_rule
+from egodata.catalog.together import check_together, trained_on
 
 __all__ = [
     "CatalogRow",
@@ -18,9 +19,11 @@ __all__ = [
     "build_manifest",
     "check_gates",
     "check_present",
+    "check_together",
     "diff_manifests",
     "freeze",
     "list_datasets",
     "load_dataset",
     "load_rule",
+    "trained_on",
 ]

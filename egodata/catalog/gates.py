@@ -23,7 +23,8 @@ def check_gates(manifest: Manifest) -> None:
         raise GateError(f"dataset {manifest.ref}: " + "; ".join(problems))
 
 
-def _some(names: Iterable[str]) -> str:
+def some(names: Iterable[str]) -> str:
+    """List the first of some names, sorted, and say how many more there are."""
     listed = sorted_ids(names)
     more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
     return ", ".join(listed[:SHOWN]) + more
@@ -67,7 +68,7 @@ def _in_two_heads(manifest: Manifest, kind: str, value_of: Callable[[HeadEpisode
             if other_head != head:
                 pairs.append(f"{other} ({other_head}) and {episode.episode_id} ({head})")
     if pairs:
-        yield f"{len(pairs)} pairs of episodes in two heads share one {kind}: {_some(pairs)}; exclude one of each or group them"
+        yield f"{len(pairs)} pairs of episodes in two heads share one {kind}: {some(pairs)}; exclude one of each or group them"
 
 
 def _held_out(manifest: Manifest) -> Iterable[str]:
@@ -75,10 +76,10 @@ def _held_out(manifest: Manifest) -> Iterable[str]:
     for head in ("train", "seen"):
         bad = [e.episode_id for e in manifest.heads.get(head, ()) if e.operator in apart]
         if bad:
-            yield f"head {head} holds {len(bad)} episodes of held-out operators: {_some(bad)}; freeze the rule again"
+            yield f"head {head} holds {len(bad)} episodes of held-out operators: {some(bad)}; freeze the rule again"
     outside = [e.episode_id for e in manifest.heads.get("unseen_operator", ()) if e.operator not in apart]
     if outside:
-        yield f"head unseen_operator holds {len(outside)} episodes of other operators: {_some(outside)}; freeze the rule again"
+        yield f"head unseen_operator holds {len(outside)} episodes of other operators: {some(outside)}; freeze the rule again"
 
 
 def _pins(manifest: Manifest) -> Iterable[str]:

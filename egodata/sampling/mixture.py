@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from egodata.errors import InputError, RecipeError
 from egodata.sampling.plans import Mixed
+from egodata.sampling.recipe import Recipe
 from egodata.sampling.source import HeadSource
 
 
@@ -59,9 +60,29 @@ class Mixture:
                     f"{first.name} {theirs.layout.action_dim} and {theirs.layout.proprio_dim}, or other names. "
                     "Mix them per batch, or choose one recipe."
                 )
+            if _shape(mine.recipe) != _shape(theirs.recipe):
+                raise RecipeError(
+                    f"mixture: recipes {mine.recipe.name} of {part.name} and {theirs.recipe.name} of {first.name} differ in "
+                    "cameras, images or lengths, so one batch cannot hold both. Mix them per batch, or choose one recipe."
+                )
 
     def __len__(self) -> int:
         return self.samples_per_epoch or sum(len(part.source) for part in self.parts)
+
+    def require_all(self, *, batch_size: int, ranks: int) -> None:
+        """Refuse a mixture of which an epoch would leave a part out.
+
+        Raises:
+            InputError: Naming the part and what would help.
+        """
+        counts = self.plan().counts(batch_size=batch_size, ranks=ranks)
+        left = [part.name for part, count in zip(self.parts, counts, strict=True) if count == 0]
+        if left:
+            unit = f"batches of {batch_size * ranks}" if self.per_batch else "samples"
+            raise InputError(
+                f"mixture: an epoch of {len(self)} samples has no {unit} of {left[0]}. Raise its weight, lower the batch size, "
+                "or leave it out."
+            )
 
     @property
     def sources(self) -> tuple[HeadSource, ...]:
@@ -78,3 +99,7 @@ class Mixture:
             total=len(self),
             per_batch=self.per_batch,
         )
+
+
+def _shape(recipe: Recipe) -> tuple[object, ...]:
+    return recipe.cameras, recipe.image_history, recipe.action_steps, recipe.proprio_history, recipe.arms

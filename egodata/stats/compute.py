@@ -36,7 +36,12 @@ def stats_key(manifest: Manifest, recipe: Recipe) -> str:
 
     Not the format, the machine, paths or times: the same inputs have the same key anywhere.
     """
-    return json_digest({"train": train_digest(manifest), "recipe": recipe.numbers_digest, "algorithm": ALGORITHM})
+    return stats_key_of(train_digest(manifest), recipe)
+
+
+def stats_key_of(digest: str, recipe: Recipe) -> str:
+    """Return the key of statistics over the training episodes of a digest; see `stats_key`."""
+    return json_digest({"train": digest, "recipe": recipe.numbers_digest, "algorithm": ALGORITHM})
 
 
 def norm_stats(

@@ -74,6 +74,11 @@ class _EpochBatches(Sampler[list[SourceKey]]):
     def __iter__(self) -> Iterator[list[SourceKey]]:
         return (self.batch(self.epoch, number) for number in range(self.start, self.batches_in_epoch()))
 
+    def first_of_each_source(self) -> list[SourceKey]:
+        keys = self.keys(0)
+        _, at = np.unique(keys[:, 0], return_index=True)
+        return [(int(source), int(index), int(drawn)) for source, index, drawn in keys[at]]
+
     def batch(self, epoch: int, number: int) -> list[SourceKey]:
         first = (number * self.share.ranks + self.share.rank) * self.batch_size
         return [(int(source), int(index), int(drawn)) for source, index, drawn in self.keys(epoch)[first : first + self.batch_size]]
@@ -110,6 +115,10 @@ class HeadLoader:
         whole = sum(len(source) for source in self._sources) if isinstance(batches.plan, Blocks) else batches.total
         read = batches.batches_in_epoch() * batches.batch_size * batches.share.ranks
         return max(0, whole - read)
+
+    def parts_of(self, number: int) -> tuple[int, ...]:
+        """Return which sources a batch of the present epoch reads from, by position; this rank's part of it."""
+        return tuple(dict.fromkeys(source for source, _, _ in self._batches.batch(self._batches.epoch, number)))
 
     def state_dict(self) -> dict[str, int]:
         """Return where iteration stands: epoch, and batches of it that were given."""
@@ -175,7 +184,7 @@ def make_loader(
         SampleError: The first sample, whose size says how much shared memory workers need, cannot be read.
     """
     sources = source.sources if isinstance(source, Mixture) else (source,)
-    plan = _plan(source, indices, loading)
+    plan = _plan(source, indices, loading, batch_size=batch_size)
     leave = indices is None if drop_last is None else drop_last
     if not leave and loading.share.ranks > 1 and indices is None:
         raise InputError(f"loader: {loading.share.ranks} ranks make equally many steps only if the incomplete last batch is left out.")
@@ -186,8 +195,8 @@ def make_loader(
         raise InputError(f"loader: {total} samples make no batch of {of}. Lower the batch size, or add episodes.")
     dataset = SourcesDataset(sources, with_images=loading.with_images, runs=_runs(loading, num_workers))
     if num_workers:
-        first = collate(dataset.__getitems__(batches.batch(0, 0)[:1]))
-        require_shared_memory(batch_bytes(first, samples=batch_size), workers=num_workers, folder=loading.shared_memory)
+        largest = max(batch_bytes(collate(dataset.__getitems__([key])), samples=batch_size) for key in batches.first_of_each_source())
+        require_shared_memory(largest, workers=num_workers, folder=loading.shared_memory)
     loader: DataLoader[Batch] = DataLoader(
         dataset,  # type: ignore[arg-type]
         batch_sampler=batches,
@@ -204,12 +213,15 @@ def make_loader(
     return HeadLoader(batches, loader, sources=sources)
 
 
-def _plan(source: HeadSource | Mixture, indices: Sequence[int] | NDArray[np.int64] | None, loading: Loading) -> EpochPlan:
+def _plan(
+    source: HeadSource | Mixture, indices: Sequence[int] | NDArray[np.int64] | None, loading: Loading, *, batch_size: int
+) -> EpochPlan:
     if isinstance(source, Mixture):
         if indices is not None or loading.blocks is not None:
             raise InputError(
                 "loader: a mixture is for training in uniform order. Evaluate its heads, or use block order, one head at a time."
             )
+        source.require_all(batch_size=batch_size, ranks=loading.share.ranks)
         return source.plan()
     if indices is not None:
         return Fixed(np.asarray(indices, np.int64))

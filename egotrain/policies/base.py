@@ -10,13 +10,16 @@ from dataclasses import dataclass
 
 from torch import Generator, Tensor, nn
 
+from egodata.errors import SampleError
+from egotrain.policies.dims import PolicyDims
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
     """What a policy sees of B samples; normalised, without NaN.
 
     Attributes:
-        images: By camera, (B, N, 3, H, W) float, ImageNet mean and standard deviation taken out, oldest first.
+        images: By camera of the bodies in the batch, (B, N, 3, H, W) float, ImageNet mean and standard deviation taken out, oldest first.
         image_mask: By camera, (B, N) bool; frames that were recorded.
         proprio_BKP: Oldest step first; 0 where the arm was not measured.
         proprio_mask_BK: Steps inside the episode.
@@ -34,6 +37,18 @@ class Observation:
     prompts: Sequence[str]
     fps_B: Tensor
     embodiments: Sequence[str] = ()
+
+
+def seen_cameras(observation: Observation, dims: PolicyDims) -> tuple[str, ...]:
+    """Return the cameras of an observation in the policy's order.
+
+    Raises:
+        SampleError: They are not those of its bodies.
+    """
+    wanted = dims.cameras_of(observation.embodiments)
+    if set(observation.images) != set(wanted):
+        raise SampleError(f"policy: images of {', '.join(sorted(observation.images)) or 'no camera'}, expected {', '.join(wanted)}")
+    return wanted
 
 
 class Policy(nn.Module):

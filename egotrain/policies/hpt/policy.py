@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Generator, Tensor, nn
 
-from egotrain.policies.base import Observation, Policy
+from egotrain.policies.base import Observation, Policy, seen_cameras
 from egotrain.policies.bodies import PerBody
 from egotrain.policies.dims import PolicyDims
 from egotrain.policies.encoders.images import ImageEncoder, image_encoder
@@ -21,7 +21,8 @@ from egotrain.policies.objective import objective_loss, sampled
 class HptPolicy(Policy):
     """Stems for cameras, proprio and language; a trunk over all their tokens and learned action tokens; an action head.
 
-    Proprio stems and action heads are one per embodiment; the rest is shared.
+    Proprio stems and action heads are one per embodiment, image stems one per camera; the rest is shared. A camera that the bodies of a
+    batch do not have gives no tokens.
     """
 
     def __init__(self, config: HptConfig, dims: PolicyDims) -> None:
@@ -62,7 +63,7 @@ class HptPolicy(Policy):
                 kept_B = torch.rand(batch, device=latents_BLE.device) >= self.config.modality_dropout
             keep.append(kept_B[:, None].expand(-1, latents_BLE.shape[1]))
 
-        for camera in self.dims.cameras:
+        for camera in seen_cameras(observation, self.dims):
             add(camera, self._camera(camera, observation), droppable=True)
         proprio = (observation.proprio_BKP, observation.proprio_mask_BK, observation.arm_valid_BKA)
         add("proprio", self.proprio_stems(observation.embodiments, *proprio), droppable=False)

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Generator, Tensor, nn
 
-from egotrain.policies.base import Observation, Policy
+from egotrain.policies.base import Observation, Policy, seen_cameras
 from egotrain.policies.bodies import PerBody
 from egotrain.policies.dims import PolicyDims
 from egotrain.policies.encoders.images import image_encoder
@@ -51,7 +51,8 @@ class Conditions:
 class RdtPolicy(Policy):
     """A transformer over [time, control frequency, state history, noised chunk], whose blocks attend to language and images in turn.
 
-    Adaptors of state and action are one per embodiment; the rest is shared.
+    Adaptors of state and action are one per embodiment; the rest is shared. A camera that the bodies of a batch do not have gives no
+    tokens.
     """
 
     def __init__(self, config: RdtConfig, dims: PolicyDims) -> None:
@@ -96,26 +97,30 @@ class RdtPolicy(Policy):
         features, are_words = self.text_encoder(prompts)
         words = self.language_adaptor(features) + self.word_position_LE[: features.shape[1]]
         images_BIME, keep_BI = self._images(observation)
-        summary = self._summary(state, images_BIME)
+        summary = self._summary(state, images_BIME, seen_cameras(observation, self.dims))
         images, are_images = images_BIME.flatten(1, 2), keep_BI.repeat_interleave(self.image_encoder.tokens, 1)
         return Conditions(self.frequency(observation.fps_B), state, words, are_words, images, are_images, summary)
 
     def _images(self, observation: Observation) -> tuple[Tensor, Tensor]:
         tokens, keep = [], []
-        for camera in self.dims.cameras:
+        positions = self.image_position.unflatten(0, (-1, self.dims.images))
+        for camera in seen_cameras(observation, self.dims):
             images_BN3HW = observation.images[camera]
             encoded = self.image_encoder(images_BN3HW.flatten(0, 1))
-            tokens.append(self.image_adaptor(encoded).unflatten(0, images_BN3HW.shape[:2]))
+            placed = self.image_adaptor(encoded).unflatten(0, images_BN3HW.shape[:2]) + positions[self.dims.cameras.index(camera)]
+            tokens.append(placed)
             keep.append(self._kept_images(observation.image_mask[camera]))
-        return torch.cat(tokens, 1) + self.image_position, torch.cat(keep, 1)
+        return torch.cat(tokens, 1), torch.cat(keep, 1)
 
-    def _summary(self, state_BKE: Tensor, images_BIME: Tensor) -> Tensor:
-        """Put the state history and the tokens that stand for each camera's current image into one vector."""
+    def _summary(self, state_BKE: Tensor, images_BIME: Tensor, cameras: Sequence[str]) -> Tensor:
+        """Put the state history and the tokens that stand for each camera's current image into one vector; 0 for cameras not there."""
         if self.summary is None:
             return torch.zeros_like(state_BKE[:, 0])
         count, cells = self.dims.images, self.image_encoder.tokens - self.image_encoder.direct
-        direct = images_BIME[:, count - 1 :: count, cells:].flatten(1)
-        return self.summary(torch.cat([state_BKE.flatten(1), direct], 1))
+        direct_BCE = images_BIME[:, count - 1 :: count, cells:].flatten(2)
+        none = torch.zeros_like(direct_BCE[:, 0])
+        direct = [direct_BCE[:, cameras.index(camera)] if camera in cameras else none for camera in self.dims.cameras]
+        return self.summary(torch.cat([state_BKE.flatten(1), *direct], 1))
 
     def _kept_images(self, mask_BN: Tensor) -> Tensor:
         """Return which images count: those recorded, earlier ones dropped at times; the current one always, recorded or black."""

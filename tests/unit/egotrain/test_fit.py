@@ -56,13 +56,13 @@ def test_a_checkpoint_is_plain_and_its_link_relative(done):
     assert os.readlink(folder / "last.ckpt") == "step-00000004.ckpt"
     assert sorted(path.name for path in folder.iterdir()) == ["last.ckpt", "step-00000002.ckpt", "step-00000004.ckpt"]
     found = torch.load(folder / "last.ckpt", weights_only=True)
-    assert found["egotrain"]["schema"] == 2
+    assert found["egotrain"]["schema"] == 3
     carried = load_checkpoint(find_checkpoint(folder))
     assert carried.step == 4
     assert carried.config == config
-    assert carried.dataset["digest"] == run.result["dataset_digest"]
-    assert carried.stats.key == run.result["stats_key"]
-    assert carried.recipe.name == "human_wrist6d"
+    assert carried.first.dataset["digest"] == run.result["dataset_digest"]
+    assert carried.first.stats.key == run.result["stats_key"]
+    assert carried.first.recipe.name == "human_wrist6d"
 
 
 def test_both_formats_give_the_same_losses_and_another_seed_others(done, config):
@@ -137,7 +137,7 @@ def test_a_run_that_cannot_be_read_is_not_taken_for_ones_own(done, tmp_path, nam
     shutil.copytree(run.path, folder)
     (folder / name).unlink() if text is None else (folder / name).write_text(text)
     with pytest.raises(InputError, match=r"run broken: its config.yaml or dataset.json cannot be read .*choose another run name"):
-        check_same(folder, config, manifest=None)
+        check_same(folder, config, datasets=())
 
 
 def test_a_finished_run_is_reported_and_nothing_is_done(done):

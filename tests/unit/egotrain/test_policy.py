@@ -167,7 +167,7 @@ def test_an_embodiment_that_the_policy_lacks_is_named(config):
         predicted(policy, observation(MIXED, embodiments=["eva_bimanua"] * 3))
     with pytest.raises(SampleError, match="samples without an embodiment, expected one of human_bimanual, eva_bimanual"):
         predicted(policy, observation(MIXED))
-    with pytest.raises(ConfigError, match="embodiment eva_bimanual is wider than the batch"):
+    with pytest.raises(ConfigError, match="embodiment eva_bimanual is wider than the policy"):
         replace(HUMAN, bodies=(ROBOT,))
     with pytest.raises(ConfigError, match="expected each once"):
         replace(MIXED, bodies=(ROBOT, ROBOT))

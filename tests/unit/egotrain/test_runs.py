@@ -13,6 +13,7 @@ from egotrain.build import fit
 from egotrain.checkpoint import find_checkpoint, load_checkpoint
 from egotrain.compose import compose_evaluate
 from egotrain.conf import plain
+from egotrain.datasets import load_datasets
 from egotrain.evaluate import evaluate
 from egotrain.numerics import code_changes, environment
 from egotrain.report import operator_rows, run_report
@@ -55,10 +56,10 @@ def test_a_checkpoint_of_the_first_schema_loads(checkpoint, done):
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        (lambda values: values.update(schema=99), "schema 99, this egotrain reads up to 2"),
+        (lambda values: values.update(schema=99), "schema 99, this egotrain reads up to 3"),
         (
             lambda values: values["config"]["policy"].update(gone=1),
-            r"schema 2, written by revision \w{12}, says what this egotrain no longer",
+            r"schema 3, written by revision \w{12}, says what this egotrain no longer",
         ),
         (lambda values: (older(values), values["config"].pop("optim")), "schema 1, written by an older revision, says what"),
         (lambda values: values["dims"].pop("arms"), "says what this egotrain no longer knows"),
@@ -77,14 +78,13 @@ def test_a_run_of_before_new_keys_is_the_same_run(done, tmp_path):
     shutil.copytree(run.path, folder, symlinks=True)
     values = plain(asdict(config))
     values["trainer"].pop("devices")
+    values.pop("co_train")
+    values["data"].pop("mixing")
     (folder / "config.yaml").write_text(yaml.safe_dump(values))
-
-    class Same:
-        digest = run.result["dataset_digest"]
-
-    check_same(folder, config, manifest=Same)
+    same = load_datasets(open_root(config.store), config)
+    check_same(folder, config, datasets=same)
     with pytest.raises(ConfigError, match=r"trainer.devices is None there and 2 here"):
-        check_same(folder, replace(config, trainer=replace(config.trainer, devices=2)), manifest=Same)
+        check_same(folder, replace(config, trainer=replace(config.trainer, devices=2)), datasets=same)
 
 
 def test_metrics_are_in_tensorboard_too(done):
