@@ -74,7 +74,7 @@ def _compose(name: str, cls: type[T], overrides: Sequence[str], *, groups: Seque
     keys = leaf_keys(cls)
     pairs = [_split(word, keys, groups) for word in overrides]
     text = {key: value for key, value in pairs if keys.get(key)}
-    words = [f"{key}={value}" for key, value in pairs if key not in text]
+    words = [f"{key}={value}" if key in groups else f"++{key}={value}" for key, value in pairs if key not in text]  # known, but not in YAML
     try:
         with initialize_config_dir(config_dir=str(config_root().absolute())):
             composed = hydra_compose(config_name=name, overrides=words)

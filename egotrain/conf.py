@@ -184,7 +184,7 @@ class CoTrainConfig:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.weight < float("inf"):
+        if not self.weight > 0:
             raise ConfigError(f"co_train {self.dataset}: expected a weight above 0, got {self.weight}. Leave the dataset out instead.")
 
 

@@ -12,24 +12,41 @@ LAST = "last.ckpt"
 
 
 @dataclass(frozen=True, slots=True)
+class CarriedDataset:
+    """One dataset that a checkpoint was trained on.
+
+    Attributes:
+        ref: ``name@version``.
+        digest: Its digest.
+        stats_key: Key of the norm statistics that its samples were normalised with.
+        recipe: Of its samples.
+    """
+
+    ref: str
+    digest: str
+    stats_key: str
+    recipe: Mapping[str, Any]
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "CarriedDataset":
+        """Read plain types."""
+        dataset = values["dataset"]
+        return cls(str(dataset["dataset"]), str(dataset["digest"]), str(values["stats"]["key"]), dict(values["recipe"]))
+
+
+@dataclass(frozen=True, slots=True)
 class Carried:
     """What lineage needs of a checkpoint.
 
     Attributes:
         step: Optimiser step.
-        dataset: ``name@version``.
-        dataset_digest: Its digest.
-        stats_key: Key of the norm statistics inside it.
+        datasets: What it was trained on; the first names the run.
         config: Of the training, as plain values.
-        recipe: Of its samples.
     """
 
     step: int
-    dataset: str
-    dataset_digest: str
-    stats_key: str
+    datasets: tuple[CarriedDataset, ...]
     config: Mapping[str, Any]
-    recipe: Mapping[str, Any]
 
 
 def checkpoint_file(path: Path) -> Path:
@@ -67,11 +84,8 @@ def read_checkpoint(path: Path) -> Carried:
         values = found["egotrain"]
         return Carried(
             step=int(found["global_step"]),
-            dataset=str(values["dataset"]["dataset"]),
-            dataset_digest=str(values["dataset"]["digest"]),
-            stats_key=str(values["stats"]["key"]),
+            datasets=tuple(CarriedDataset.from_json(part) for part in (values, *values.get("co_train", ()))),
             config=dict(values["config"]),
-            recipe=dict(values["recipe"]),
         )
     except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError, UnpicklingError) as error:
         raise InputError(f"checkpoint {file.name}: cannot be read ({type(error).__name__}: {str(error)[:120]}). Choose another.") from error

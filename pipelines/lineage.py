@@ -15,7 +15,7 @@ from egodata.formats import open_store
 from egodata.names import nearest
 from egodata.parity import read_rows
 from egodata.schema.layout import StorePaths, open_root
-from pipelines.checkpoints import read_checkpoint, run_folder_of
+from pipelines.checkpoints import CarriedDataset, read_checkpoint, run_folder_of
 
 SHOWN = 20
 
@@ -59,17 +59,20 @@ def of_checkpoint(paths: StorePaths, path: Path) -> dict[str, Any]:
         path: A checkpoint, or a run folder, whose newest checkpoint is meant.
 
     Raises:
-        NotFoundError: No checkpoint, or no dataset of its digest in the store.
+        NotFoundError: No checkpoint, or no dataset of one of its digests in the store.
     """
     carried = read_checkpoint(path)
-    manifest = _dataset_of(paths, carried.dataset_digest, carried.dataset)
-    found, gone = origins(paths, manifest)
-    problems = [f"episode {episode_id}: no format holds the recorded content any more" for episode_id in gone]
     run = run_folder_of(path)
     beside = _beside(run)
-    noted = beside["dataset"].get("digest")
-    if noted not in (None, carried.dataset_digest):
-        problems.append(f"run {run}: its dataset.json says digest {str(noted)[:16]}, the checkpoint {carried.dataset_digest[:16]}")
+    made = [_made_from(paths, one) for one in carried.datasets]
+    noted = [found.get("digest") for found in (beside["dataset"], *beside["dataset"].get("co_train", ()))]
+    problems = [problem for one in made for problem in one.pop("problems")]
+    problems += [
+        f"run {run}: its dataset.json says digest {str(there)[:16]}, the checkpoint {one.digest[:16]}"
+        for there, one in zip(noted, carried.datasets, strict=False)
+        if there not in (None, one.digest)
+    ]
+    episodes = [episode for one in made for episode in one.pop("episodes")]
     return {
         "checkpoint": str(path),
         "step": carried.step,
@@ -77,20 +80,29 @@ def of_checkpoint(paths: StorePaths, path: Path) -> dict[str, Any]:
         "seed": carried.config.get("seed"),
         "format": carried.config.get("format"),
         "config": carried.config,
-        "recipe": carried.recipe,
-        "stats_key": carried.stats_key,
         "environment": beside["environment"],
         "git": beside["environment"].get("git"),
         "dagster": beside["dagster"],
-        "dataset": {
-            "ref": manifest.ref,
-            "digest": manifest.digest,
-            "provenance": jsonable_provenance(manifest),
-            "heads": {head: len(members) for head, members in manifest.heads.items()},
-        },
-        "parity": parity_of(paths, manifest),
-        "episodes": [origin.to_json() for origin in found],
+        **made[0],
+        "co_train": made[1:],
+        "episodes": episodes,
         "problems": problems,
+    }
+
+
+def _made_from(paths: StorePaths, one: CarriedDataset) -> dict[str, Any]:
+    """Return what is known of one dataset of a checkpoint, its episodes and what is gone of them."""
+    manifest = _dataset_of(paths, one.digest, one.ref)
+    found, gone = origins(paths, manifest)
+    heads = {head: len(members) for head, members in manifest.heads.items()}
+    about = {"ref": manifest.ref, "digest": manifest.digest, "provenance": jsonable_provenance(manifest), "heads": heads}
+    return {
+        "dataset": about,
+        "recipe": one.recipe,
+        "stats_key": one.stats_key,
+        "parity": parity_of(paths, manifest),
+        "episodes": [{**origin.to_json(), "dataset": manifest.ref} for origin in found],
+        "problems": [f"episode {episode_id}: no format holds the recorded content any more" for episode_id in gone],
     }
 
 
@@ -154,9 +166,10 @@ def of_episode(paths: StorePaths, episode_id: str) -> dict[str, Any]:
             value: Mapping[str, Any] = json.loads(path.read_text())
         except ValueError:
             continue
-        if value.get("digest") in digests:
-            checkpoints = sorted(str(item) for item in (path.parent / "checkpoints").glob("step-*.ckpt"))
-            runs.append({"run": path.parent.name, "dataset": value.get("dataset"), "digest": value["digest"], "checkpoints": checkpoints})
+        for one in (value, *value.get("co_train", ())):
+            if one.get("digest") in digests:
+                checkpoints = sorted(str(item) for item in (path.parent / "checkpoints").glob("step-*.ckpt"))
+                runs.append({"run": path.parent.name, "dataset": one.get("dataset"), "digest": one["digest"], "checkpoints": checkpoints})
     return {
         "episode": episode_id,
         "datasets": [{"dataset": use.dataset, "digest": use.digest, "head": use.head, "content": use.content} for use in found],
@@ -165,28 +178,37 @@ def of_episode(paths: StorePaths, episode_id: str) -> dict[str, Any]:
 
 
 def _print_checkpoint(found: Mapping[str, Any]) -> None:
-    dataset, git = found["dataset"], found["git"] or {}
+    git = found["git"] or {}
     echo(f"checkpoint {found['checkpoint']}: run {found['run']}, step {found['step']}, seed {found['seed']}, format {found['format']}")
-    revision = f"{git.get('revision', 'unknown')}{' with local changes' if git.get('changed') else ''}"
-    echo(f"code: git {revision}; statistics key {str(found['stats_key'])[:16]}; recipe {found['recipe'].get('name', 'unknown')}")
+    echo(f"code: git {git.get('revision', 'unknown')}{' with local changes' if git.get('changed') else ''}")
     if found["dagster"]:
         echo(f"made by Dagster run {found['dagster'].get('run_id')}")
-    provenance = dataset["provenance"]
-    echo(f"dataset {dataset['ref']}, digest {dataset['digest']}")
-    echo(f"frozen {provenance.get('created')} by egodata {provenance.get('egodata')}, Dagster run {provenance.get('run_id', 'none')}")
-    for waiver in provenance.get("waivers", []):
-        echo(f"waived: finding {waiver['id']} ({waiver['code']} of {waiver['episode']}) on {waiver['at']}: {waiver['reason']}")
-    loader = ", ".join(f"{recipe} {'passed' if row['passed'] else 'FAILED'}" for recipe, row in found["parity"]["loader"].items())
-    content = ", ".join(f"{count} {verdict}" for verdict, count in sorted(found["parity"]["content"].items()))
-    echo(f"parity: loader {loader or 'never checked'}; content {content}")
+    for one in (found, *found["co_train"]):
+        _print_dataset(one)
     made = Counter((one["vendor"], one["delivery"], one["converter"], one["settings"][:12]) for one in found["episodes"])
     print_table("Made from", ["vendor", "delivery", "converter", "settings", "episodes"], [[*key, count] for key, count in made.items()])
-    rows = [[one["head"], one["episode_id"], one["content"][:16], one["raw"][:16], one["uri"]] for one in found["episodes"][:SHOWN]]
+    several = bool(found["co_train"])
+    rows = [
+        [f"{one['dataset']} {one['head']}" if several else one["head"], one["episode_id"], one["content"][:16], one["raw"][:16], one["uri"]]
+        for one in found["episodes"][:SHOWN]
+    ]
     print_table("Episodes", ["head", "episode", "content", "raw", "raw files"], rows)
     if len(found["episodes"]) > SHOWN:
         echo(f"and {len(found['episodes']) - SHOWN} more; --json lists all")
     for problem in found["problems"]:
         echo(f"problem: {problem}")
+
+
+def _print_dataset(one: Mapping[str, Any]) -> None:
+    dataset, provenance = one["dataset"], one["dataset"]["provenance"]
+    echo(f"dataset {dataset['ref']}, digest {dataset['digest']}")
+    echo(f"recipe {one['recipe'].get('name', 'unknown')}, statistics key {str(one['stats_key'])[:16]}")
+    echo(f"frozen {provenance.get('created')} by egodata {provenance.get('egodata')}, Dagster run {provenance.get('run_id', 'none')}")
+    for waiver in provenance.get("waivers", []):
+        echo(f"waived: finding {waiver['id']} ({waiver['code']} of {waiver['episode']}) on {waiver['at']}: {waiver['reason']}")
+    loader = ", ".join(f"{recipe} {'passed' if row['passed'] else 'FAILED'}" for recipe, row in one["parity"]["loader"].items())
+    content = ", ".join(f"{count} {verdict}" for verdict, count in sorted(one["parity"]["content"].items()))
+    echo(f"parity: loader {loader or 'never checked'}; content {content}")
 
 
 def _print_episode(found: Mapping[str, Any]) -> None:

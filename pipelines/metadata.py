@@ -242,6 +242,7 @@ def run_metadata(folder: Path, result: Mapping[str, Any]) -> Metadata:
             "steps": int(result["steps"]),
             "dataset_digest": result.get("dataset_digest"),
             "stats_key": result.get("stats_key"),
+            "co_train": dg.MetadataValue.json(result["co_train"]) if result.get("co_train") else None,
             "scores": dg.MetadataValue.table(records=scores) if scores else None,
         }
     )

@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 import sys
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,28 @@ from pipelines.resources import OWNER, StoreResource
 
 log = logging.getLogger(__name__)
 
+GATED = ("dataset", "recipe", "co_train", "store", "run")
 RESULT_TAG = "egodata/result"
 TRAINING_RUN = dg.AssetKey("training_run")
+
+
+class CoTraining(dg.Config):
+    """One more dataset of a run.
+
+    Attributes:
+        dataset: ``name@version``.
+        recipe: Whose loader parity must have passed for it.
+        weight: How often it is read, relative to the first dataset.
+    """
+
+    dataset: str
+    recipe: str
+    weight: float = 1.0
+
+    def word(self) -> str:
+        """Return it as the command line takes it, with names in quotes."""
+        dataset, recipe = (name.replace("\\", "\\\\").replace("'", "\\'") for name in (self.dataset, self.recipe))
+        return f"{{dataset: '{dataset}', recipe: '{recipe}', weight: {self.weight!r}}}"
 
 
 class TrainingConfig(dg.Config):
@@ -36,7 +56,8 @@ class TrainingConfig(dg.Config):
         dataset: ``name@version``.
         recipe: Recipe of the experiment, whose loader parity must have passed.
         format: ``zarr`` or ``lance``.
-        overrides: Further ``key=value`` words.
+        co_train: Further datasets that are trained on in the same run.
+        overrides: Further ``key=value`` words, but not of datasets: those pass the gates only under the names above.
     """
 
     run: str
@@ -44,10 +65,22 @@ class TrainingConfig(dg.Config):
     dataset: str
     recipe: str
     format: str = "zarr"
+    co_train: list[CoTraining] = Field(default_factory=list)
     overrides: list[str] = Field(default_factory=list)
 
+    def trained_on(self) -> list[tuple[str, str]]:
+        """Return every dataset with its recipe."""
+        return [(self.dataset, self.recipe), *((one.dataset, one.recipe) for one in self.co_train)]
+
     def command(self, paths: StorePaths) -> list[str]:
-        """Return the command line of the run."""
+        """Return the command line of the run.
+
+        Raises:
+            Failure: An override names a dataset or recipe, which would pass no gate.
+        """
+        hidden = [word for word in self.overrides if word.partition("=")[0] in GATED]
+        if hidden:
+            raise dg.Failure(f"overrides: {hidden[0]} belongs into the config's own {hidden[0].partition('=')[0]}, so that it is gated")
         given = {
             "experiment": self.experiment,
             "store": paths.root,
@@ -55,6 +88,7 @@ class TrainingConfig(dg.Config):
             "recipe": self.recipe,
             "format": self.format,
             "run": self.run,
+            "co_train": f"[{', '.join(one.word() for one in self.co_train)}]",
             "resume": "true",  # a run that was killed goes on; one that is finished or new is not touched by it
         }
         return [sys.executable, "-m", "egotrain", "fit", *(f"{key}={value}" for key, value in given.items()), *self.overrides]
@@ -80,9 +114,8 @@ def training_run(
 ) -> dg.MaterializeResult[None]:
     """Train, then report dataset, metrics and checkpoint."""
     paths = store.paths()
-    manifest = load_dataset(paths, config.dataset)
-    answered = require_loader_parity(paths, manifest, recipe=config.recipe)
-    extras = {"dataset_digest": manifest.digest, **answered}
+    answered, digests = require_all(paths, config.trained_on())
+    extras = {"dataset_digest": digests[0], **answered}
     reported = pipes.run(context=context, command=config.command(paths), env=environment(paths), extras=extras).get_materialize_result()
     result = run_result(paths, config.run)
     if result is None:
@@ -90,6 +123,18 @@ def training_run(
     keep_note(paths, config.run, note={"run_id": context.run.run_id, **provenance_of(context, []), **answered})
     metadata = {**(reported.metadata or {}), **run_metadata(paths.runs / config.run, result)}
     return dg.MaterializeResult(metadata=metadata, tags={RESULT_TAG: result_tag(paths, config.run)})
+
+
+def require_all(paths: StorePaths, datasets: Sequence[tuple[str, str]]) -> tuple[dict[str, Any], list[str]]:
+    """Ask for loader parity of every dataset under its recipe; return the waivers that were used, and the digests.
+
+    Raises:
+        Failure: One of them failed or was never checked, and is not waived.
+    """
+    manifests = [load_dataset(paths, dataset) for dataset, _ in datasets]
+    answers = [require_loader_parity(paths, manifest, recipe=recipe) for manifest, (_, recipe) in zip(manifests, datasets, strict=True)]
+    waivers = [waiver for answer in answers for waiver in answer.get("waivers", [])]
+    return ({"waivers": waivers} if waivers else {}), [manifest.digest for manifest in manifests]
 
 
 def keep_note(paths: StorePaths, run: str, *, note: Mapping[str, Any]) -> None:

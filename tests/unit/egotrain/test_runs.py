@@ -9,6 +9,7 @@ import torch
 import yaml
 
 from egodata.errors import ConfigError, InputError, NotFoundError
+from egodata.schema.layout import open_root
 from egotrain.build import fit
 from egotrain.checkpoint import find_checkpoint, load_checkpoint
 from egotrain.compose import compose_evaluate
