@@ -182,10 +182,12 @@ def _print_parity(found: Any) -> None:
 @click.argument("run", type=PathWord(path_type=Path))
 @click.argument("out", type=PathWord(path_type=Path))
 @click.option("--checkpoint", default="last.ckpt", show_default=True, help="File name in the run's checkpoints folder.")
-@click.option("--prompt", default="", help="The text that the exported policy is given; part of the program.")
+@click.option(
+    "--prompt", "prompts", multiple=True, help="A text that the exported policy can be given; repeat it for more. The empty one if none is."
+)
 @click.option("--embodiment", default="", help="The body that it is for, where the policy was trained on several.")
 @click.option("--image-size", metavar="HxW", help="Size of the images that come in, in pixels; by default what the policy sees.")
-def export(run: Path, out: Path, checkpoint: str, prompt: str, embodiment: str, image_size: str | None) -> None:
+def export(run: Path, out: Path, checkpoint: str, prompts: tuple[str, ...], embodiment: str, image_size: str | None) -> None:
     """Write a checkpoint as a folder that needs torch and nothing else: RUN is a run's folder or a .ckpt file."""
     from egodata.errors import InputError
     from egotrain.export import export as export_policy
@@ -195,7 +197,7 @@ def export(run: Path, out: Path, checkpoint: str, prompt: str, embodiment: str, 
     if image_size and not (height.isdecimal() and width.isdecimal() and all(16 <= int(side) <= MOST_PIXELS for side in (height, width))):
         raise InputError(f"export: --image-size {image_size!r}: expected HxW, each 16 to {MOST_PIXELS} pixels, such as 360x640")
     size = (int(height), int(width)) if image_size else None
-    written = export_policy(locate(run, checkpoint), out, prompt=prompt, embodiment=embodiment, image_size=size)
+    written = export_policy(locate(run, checkpoint), out, prompts=prompts or ("",), embodiment=embodiment, image_size=size)
     for path in sorted(written.iterdir()):
         echo(f"{path} ({path.stat().st_size:,} bytes)")
 

@@ -1,21 +1,21 @@
 """A policy as a folder that needs torch and nothing of ours: one exported program, one JSON file about it, one worked example.
 
 The program holds everything between raw numbers and raw numbers: resizing and normalising of images, normalising of proprio, the
-policy's own integration from noise, and the way back to metres. The prompt is part of the program: texts are turned into numbers by
-code, and the folder holds none.
+policy's own integration from noise, and the way back to metres. Texts are turned into numbers by code, which the folder does not hold:
+so the prompts are chosen when it is made, their features are part of the program, and an input says which one holds.
 """
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from egodata.errors import ConfigError, ConflictError
+from egodata.errors import ConfigError, ConflictError, InputError
 from egodata.names import nearest
 from egodata.schema.layout import write_atomic
 from egodata.stats import Mode
@@ -26,12 +26,14 @@ from egotrain.policies.base import Observation, Policy
 from egotrain.policies.dims import PolicyDims
 
 PROGRAM, ABOUT, EXAMPLE = "policy.pt2", "policy.json", "example.npz"
-EXPORT_SCHEMA = 1
+EXPORT_SCHEMA = 2
+"""Schema 1 had one prompt and no input for it."""
 TOLERANCE = 1e-4
 README = """# An exported policy
 
 `policy.pt2` is a program of `torch.export`; it needs torch {torch} or a later one that reads its programs, and nothing else.
-`policy.json` says what goes in and what comes out. `example.npz` holds one set of inputs and the actions that came out.
+`policy.json` says what goes in and what comes out; the input `prompt` is the position of a text in its `prompts`. `example.npz` holds
+one set of inputs and the actions that came out.
 
 ```python
 import json, numpy as np, torch
@@ -45,6 +47,22 @@ with torch.inference_mode():
 print(abs(actions.numpy() - example["actions"]).max())
 ```
 """
+
+
+class ChosenPrompts(nn.Module):
+    """Stands in for a text encoder: features of prompts chosen beforehand, by position."""
+
+    def __init__(self, encoder: nn.Module, prompts: Sequence[str]) -> None:
+        """Encode the prompts."""
+        super().__init__()
+        features, are_words = encoder(list(prompts))
+        self.register_buffer("features", features.detach().clone())
+        self.register_buffer("are_words", are_words.clone())
+
+    def forward(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
+        """Return features (B, L, width) and which count, for positions (B,)."""
+        buffers = dict(self.named_buffers())
+        return buffers["features"][chosen], buffers["are_words"][chosen]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +85,13 @@ class Body:
 class Exported(nn.Module):
     """What is exported: raw observation and noise in, raw actions out."""
 
-    def __init__(self, policy: Policy, body: Body, *, prompt: str) -> None:
-        """Join a policy and the statistics of one of its embodiments."""
+    def __init__(self, policy: Policy, body: Body, *, prompts: Sequence[str]) -> None:
+        """Join a policy, whose text encoder is replaced, and the statistics of one of its embodiments."""
         super().__init__()
         self.policy = policy.eval()
-        self.dims, self.prompt = body.dims, prompt
+        with torch.no_grad():
+            self.policy.text_encoder = ChosenPrompts(policy.get_submodule("text_encoder"), prompts)
+        self.dims = body.dims
         self.embodiment = body.name
         found = body.part.stats.normalisers(body.normalisation)
         for part in ("action", "proprio"):
@@ -81,11 +101,12 @@ class Exported(nn.Module):
     def forward(self, *inputs: Tensor) -> Tensor:
         """Predict; inputs in the order of `input_names`.
 
-        Images are (1, N, H, W, 3) uint8, proprio (1, K, P) float32, proprio_mask (1, K) bool, arm_valid (1, K, A) bool,
-        fps (1,) float32, noise (1, S, D) float32. Returns (1, S, D) float32, not normalised.
+        Images are (1, N, H, W, 3) uint8, prompt (1,) int64, a position among the chosen ones, proprio (1, K, P) float32,
+        proprio_mask (1, K) bool, arm_valid (1, K, A) bool, fps (1,) float32, noise (1, S, D) float32.
+        Returns (1, S, D) float32, not normalised.
         """
         cameras, buffers = self.dims.cameras, dict(self.named_buffers())
-        images, (proprio, proprio_mask, arm_valid, fps, noise) = inputs[: len(cameras)], inputs[len(cameras) :]
+        images, (prompt, proprio, proprio_mask, arm_valid, fps, noise) = inputs[: len(cameras)], inputs[len(cameras) :]
         size = (self.dims.image_height, self.dims.image_width)
         seen = {camera: images_to_device(image, device=noise.device, size=size) for camera, image in zip(cameras, images, strict=True)}
         each = proprio.shape[-1] // arm_valid.shape[-1]
@@ -97,7 +118,7 @@ class Exported(nn.Module):
             proprio_BKP=torch.where(valid, scaled, torch.zeros_like(scaled)).float(),
             proprio_mask_BK=proprio_mask,
             arm_valid_BKA=arm_valid,
-            prompts=[self.prompt],
+            prompts=cast(Any, prompt),  # what `ChosenPrompts` takes
             fps_B=fps,
             embodiments=[self.embodiment],
         )
@@ -107,7 +128,7 @@ class Exported(nn.Module):
 
 def input_names(cameras: Sequence[str]) -> list[str]:
     """Return the inputs in order."""
-    return [*(f"images.{camera}" for camera in cameras), "proprio", "proprio_mask", "arm_valid", "fps", "noise"]
+    return [*(f"images.{camera}" for camera in cameras), "prompt", "proprio", "proprio_mask", "arm_valid", "fps", "noise"]
 
 
 def _body(carried: Carried, embodiment: str) -> Body:
@@ -120,27 +141,31 @@ def _body(carried: Carried, embodiment: str) -> Body:
     return Body(name, carried.part_for(name), carried.dims.only([name]), carried.config.data.normalisation)
 
 
-def export(checkpoint: Path, out: Path, *, prompt: str = "", embodiment: str = "", image_size: tuple[int, int] | None = None) -> Path:
+def export(
+    checkpoint: Path, out: Path, *, prompts: Sequence[str] = ("",), embodiment: str = "", image_size: tuple[int, int] | None = None
+) -> Path:
     """Write a self-contained folder and check that its program gives what the policy gives.
 
     Args:
         checkpoint: The file.
         out: Folder to make; it must not be there yet.
-        prompt: The text that the policy is given for ever.
+        prompts: The texts that the policy can be given.
         embodiment: Which body it is for; may be empty where the policy was trained on one dataset.
         image_size: (height, width) of the images that will come in; None for the size that the policy sees.
 
     Raises:
         ConflictError: `out` exists.
-        InputError: The checkpoint cannot be read.
+        InputError: The checkpoint cannot be read, or a prompt is given twice or none at all.
         ConfigError: The policy cannot be exported, or the program gives other actions; no such embodiment, or none named among several.
     """
     if out.exists():
         raise ConflictError(f"export {out}: exists. Choose another folder.")
+    if not prompts or len(set(prompts)) != len(prompts):
+        raise InputError(f"export: expected different prompts, at least one, got {list(prompts)}")
     carried = load_checkpoint(checkpoint)
     config = replace(carried.config, trainer=replace(carried.config.trainer, compile=False, accelerator="cpu"))
     body = _body(carried, embodiment)
-    module = Exported(restored(carried, config=config).policy, body, prompt=prompt)
+    module = Exported(restored(carried, config=config).policy, body, prompts=prompts)
     inputs = _example_inputs(body, image_size or (body.dims.image_height, body.dims.image_width))
     with torch.inference_mode(False), torch.no_grad():
         expected = module(*inputs)
@@ -159,7 +184,7 @@ def export(checkpoint: Path, out: Path, *, prompt: str = "", embodiment: str = "
     arrays = {name: x.numpy() for name, x in zip(names, inputs, strict=True)}
     np.savez_compressed(out / EXAMPLE, **arrays, actions=expected.numpy())  # type: ignore[arg-type]
     write_atomic(out / "README.md", README.format(torch=torch.__version__.partition("+")[0]).encode())
-    about = {**_about(carried, body, names, inputs), "prompt": prompt}
+    about = {**_about(carried, body, names, inputs), "prompts": list(prompts)}
     write_atomic(out / ABOUT, json.dumps(about, indent=1, sort_keys=True).encode() + b"\n")
     return out
 
@@ -172,7 +197,7 @@ def _example_inputs(body: Body, image_size: tuple[int, int]) -> tuple[Tensor, ..
     proprio = torch.from_numpy(np.broadcast_to(mean, (1, dims.proprio_history, dims.proprio_dim)).copy())
     noise = torch.randn(1, dims.action_steps, dims.action_dim, generator=source)
     masks = torch.ones(1, dims.proprio_history, dtype=torch.bool), torch.ones(1, dims.proprio_history, dims.arms, dtype=torch.bool)
-    return (*images, proprio, *masks, torch.tensor([30.0]), noise)
+    return (*images, torch.zeros(1, dtype=torch.int64), proprio, *masks, torch.tensor([30.0]), noise)
 
 
 def _about(carried: Carried, body: Body, names: Sequence[str], inputs: Sequence[Tensor]) -> dict[str, Any]:

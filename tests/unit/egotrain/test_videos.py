@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 from egodata.errors import ConflictError, EpisodeNotFoundError, GateError, InputError, NotFoundError
 from egodata.reports.prediction import horizon_colour
@@ -100,16 +101,44 @@ def test_an_exported_policy_runs_without_our_code(done, tmp_path):
 
     from egotrain.export import export
 
-    out = export(locate(done[1].path), tmp_path / "out", prompt="reach for the cube", image_size=(48, 64))
+    words = ("reach for the cube", "")
+    out = export(locate(done[1].path), tmp_path / "out", prompts=words, image_size=(48, 64))
     assert {path.name for path in out.iterdir()} == {"policy.pt2", "policy.json", "example.npz", "README.md"}
     about = json.loads((out / "policy.json").read_text())
-    assert about["prompt"] == "reach for the cube"
+    assert about["prompts"] == list(words)
     assert about["shapes"]["images.front_1"] == {"shape": [1, 1, 48, 64, 3], "dtype": "uint8"}
     assert about["channels"]["action"][0] == "left.x"
     ended = subprocess.run([sys.executable, "-c", EXPORTED], cwd=out, capture_output=True, text=True, check=False, timeout=120)
     assert ended.stdout == "same\n", ended.stderr
     with pytest.raises(ConflictError, match="exists"):
         export(locate(done[1].path), out)
+    with pytest.raises(InputError, match="expected different prompts"):
+        export(locate(done[1].path), tmp_path / "none", prompts=("a", "a"))
+
+
+@pytest.mark.parametrize("policy", ["hpt_tiny", "rdt_tiny"])
+def test_an_exported_policy_obeys_its_prompt_as_the_policy_does(config, tmp_path, policy):
+    from egotrain.export import export, input_names
+
+    done = fit(config(f"policy={policy}", "optim.warmup_steps=0", "optim.learning_rate=0.01", run=f"prompts-{policy}"))
+    words = ("reach for the cube", "", "cube")
+    out = export(locate(done.path), tmp_path / "out", prompts=words)
+    program = torch.export.load(out / "policy.pt2").module()
+    example = np.load(out / "example.npz")
+    inputs = {name: torch.from_numpy(example[name]) for name in input_names(("front_1",))}
+    single = [export_alone(done.path, tmp_path / f"alone{k}", word) for k, word in enumerate(words)]
+    with torch.inference_mode():
+        found = [program(*{**inputs, "prompt": torch.tensor([k])}.values()) for k in range(len(words))]
+        alone = [one(*inputs.values()) for one in single]
+    assert not torch.equal(found[0], found[1]) and not torch.equal(found[0], found[2])
+    for one, other in zip(found, alone, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-4)
+
+
+def export_alone(run, out, word):
+    from egotrain.export import export
+
+    return torch.export.load(export(locate(run), out, prompts=(word,)) / "policy.pt2").module()
 
 
 def test_captions_leave_out_what_was_not_recorded():
