@@ -45,11 +45,20 @@ class StepReport(Callback):
     With `parts`, names of several datasets, the loss of a step whose batch came from one of them is written under its name as well.
     """
 
-    def __init__(self, metrics: MetricsLog | None, stream: TrainStream, *, every_steps: int, samples_per_step: int, say: Say) -> None:
+    def __init__(
+        self,
+        metrics: MetricsLog | None,
+        stream: TrainStream,
+        *,
+        every_steps: int,
+        samples_per_step: int,
+        say: Say,
+        parts: tuple[str, ...] = (),
+    ) -> None:
         """Remember where to write, if at all; `say` gets a line every few seconds."""
         self.metrics, self.stream, self.every_steps, self.say = metrics, stream, every_steps, say
         self.samples_per_step = samples_per_step
-        self.parts: tuple[str, ...] = ()
+        self.parts = parts
         self.train_s = self.wait_s = 0.0
         self.steps = 0
         self.loss = math.nan
@@ -88,12 +97,10 @@ class StepReport(Callback):
         rate = trainer.optimizers[0].param_groups[0]["lr"]
         values = {"loss": self.loss, "learning_rate": rate, "samples_per_s": speed, "data_wait_share": waiting}
         if self.metrics is not None:
-            own = [
-                ("train", self.parts[at], "loss", self.loss)
-                for at in self.stream.read_from
-                if self.parts and len(self.stream.read_from) == 1
-            ]
-            self.metrics.add(step, [*(("train", "policy", name, value) for name, value in values.items()), *own])
+            rows: list[Row] = [("train", "policy", name, value) for name, value in values.items()]
+            if self.parts and len(self.stream.read_from) == 1:
+                rows.append(("train", self.parts[self.stream.read_from[0]], "loss", self.loss))
+            self.metrics.add(step, rows)
         for name, value in (("loss", self.loss), ("samples/s", speed), ("data wait", waiting)):
             pl_module.log(name, value, prog_bar=True, logger=False)
         self._logged, self._logged_step, self._logged_wait = now, step, self.wait_s

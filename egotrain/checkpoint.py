@@ -195,7 +195,7 @@ def check_carried(carried: Carried, datasets: Sequence[RunDataset]) -> None:
     """Refuse to put a checkpoint and datasets together that do not belong to each other.
 
     Raises:
-        ConfigError: The checkpoint was trained on other datasets, or its statistics are of other training heads.
+        ConfigError: The checkpoint was trained on other datasets, under other recipes, or its statistics are of other training heads.
     """
     what = f"checkpoint of step {carried.step}"
     if len(carried.parts) != len(datasets):
@@ -205,6 +205,8 @@ def check_carried(carried: Carried, datasets: Sequence[RunDataset]) -> None:
         if before != manifest.digest:
             name = part.dataset["dataset"]
             raise ConfigError(f"{what}: trained on {name} ({before[:16]}), got {manifest.ref} ({manifest.digest[:16]}). Use that dataset.")
+        if part.recipe.digest != one.recipe.digest:
+            raise ConfigError(f"{what}: recipe {one.recipe.name} has other values than when it was trained. Restore it, or train anew.")
         if part.stats.train_digest != digest:
             raise ConfigError(f"{what}: its statistics are of another training head than {manifest.ref}'s. Train again.")
 

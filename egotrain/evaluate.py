@@ -6,14 +6,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from egodata.catalog import load_dataset
 from egodata.errors import NotFoundError
 from egodata.progress import Progress, silent
-from egodata.schema.layout import open_root
+from egodata.schema.layout import StorePaths, open_root
 from egotrain.build import quiet
 from egotrain.checkpoint import Carried, check_carried, find_checkpoint, load_checkpoint, load_weights
 from egotrain.conf import EvaluateConfig, FitConfig
 from egotrain.data import check_dims, policy_dims
-from egotrain.datasets import load_datasets
+from egotrain.datasets import RunDataset
 from egotrain.evaluation import HeadScores, evaluate_heads
 from egotrain.module import TrainModule
 from egotrain.numerics import device_for, fixed_numerics
@@ -82,7 +83,7 @@ def opened(run: Path, config: EvaluateConfig, *, say: Say = quiet) -> Iterator[O
     carried = load_checkpoint(path)
     fit_config = _merged(carried.config, config)
     paths = open_root(folder.absolute().parents[1])
-    datasets = load_datasets(paths, fit_config)
+    datasets = carried_datasets(paths, carried, format=fit_config.format)
     check_carried(carried, datasets)
     stats = [part.stats for part in carried.parts]
     data = open_data(paths, datasets, stats=stats, config=fit_config, with_train=fit_config.evaluation.baselines)
@@ -97,6 +98,15 @@ def opened(run: Path, config: EvaluateConfig, *, say: Say = quiet) -> Iterator[O
             yield Opened(folder, fit_config, carried, data, restore(carried, data, config=fit_config), pins)
     finally:
         data.close()
+
+
+def carried_datasets(paths: StorePaths, carried: Carried, *, format: str) -> tuple[RunDataset, ...]:
+    """Load the datasets of a checkpoint, to be read under the recipes that it carries, whatever became of their files."""
+    weights = (1.0, *(one.weight for one in carried.config.co_train))
+    return tuple(
+        RunDataset(load_dataset(paths, part.dataset["dataset"], format=format), part.recipe, weight)
+        for part, weight in zip(carried.parts, weights, strict=True)
+    )
 
 
 def restore(carried: Carried, data: RunData, *, config: FitConfig) -> TrainModule:

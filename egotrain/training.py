@@ -149,11 +149,15 @@ class _Steps:
     def _take(self, metrics: MetricsLog | None) -> tuple[StepReport, dict[str, HeadScores]]:
         config, trainer_config, training = self.training.config, self.training.config.trainer, self.training
         samples = config.data.batch_size * training.ranks.world
+        refs = tuple(one.manifest.ref for one in training.datasets)
         report = StepReport(
-            metrics, self.stream, every_steps=trainer_config.log_every_steps, samples_per_step=samples, say=self.training.say
+            metrics,
+            self.stream,
+            every_steps=trainer_config.log_every_steps,
+            samples_per_step=samples,
+            say=training.say,
+            parts=refs if len(refs) > 1 else (),
         )
-        if len(self.data.parts) > 1:
-            report.parts = tuple(part.dataset.manifest.ref for part in self.data.parts)
 
         def evaluate(step: int) -> dict[str, HeadScores]:
             return self._evaluate(step, metrics)

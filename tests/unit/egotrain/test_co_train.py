@@ -10,13 +10,14 @@ import torch
 
 from egodata.catalog import check_together, load_dataset
 from egodata.catalog.leases import held_leases
-from egodata.catalog.manifest import manifest_bytes
+from egodata.catalog.manifest import manifest_bytes, manifest_digest
+from egodata.config import config_root
 from egodata.errors import ConfigError, GateError, InputError, NotFoundError, RecipeError
 from egodata.sampling import load_recipe
 from egodata.stats import norm_stats, pooled_stats
 from egodata.stats.pooled import pooled_episodes
 from egotrain.build import fit
-from egotrain.checkpoint import find_checkpoint, load_checkpoint
+from egotrain.checkpoint import check_carried, find_checkpoint, load_checkpoint
 from egotrain.compose import compose_evaluate, compose_fit
 from egotrain.data import TrainStream
 from egotrain.datasets import load_datasets
@@ -195,12 +196,13 @@ def test_other_datasets_make_it_another_run(done, bodies):
     with pytest.raises(ConfigError, match="exists with another config: co_train is"):
         fit(replace(config, co_train=config.co_train[:1]))
     carried = load_checkpoint(find_checkpoint(done[1].path / "checkpoints"))
-    from egotrain.checkpoint import check_carried
-
     datasets = load_datasets(bodies, config)
     check_carried(carried, datasets)
     with pytest.raises(ConfigError, match="trained on 3 datasets, got 2"):
         check_carried(carried, datasets[:2])
+    changed = (replace(datasets[0], recipe=replace(datasets[0].recipe, default_prompt="x")), *datasets[1:])
+    with pytest.raises(ConfigError, match="recipe human_wrist6d has other values than when it was trained"):
+        check_carried(carried, changed)
     foreign = replace(carried.parts[1], stats=carried.parts[0].stats)
     with pytest.raises(ConfigError, match="its statistics are of another training head than robots@v1's. Train again"):
         check_carried(replace(carried, parts=(carried.parts[0], foreign, carried.parts[2])), datasets)
@@ -219,8 +221,6 @@ def test_a_lease_is_held_on_every_dataset(bodies, monkeypatch):
 def test_heads_elsewhere_that_were_trained_on_are_said(bodies):
     found = load_dataset(bodies, "more@v1")
     heads = {"train": found.heads["seen"], "seen": found.heads["train"]}
-    from egodata.catalog.manifest import manifest_digest
-
     swapped = replace(found, name="swapped", heads=heads, pins={})
     path = bodies.manifest("swapped", "v1")
     path.parent.mkdir(parents=True)
@@ -238,3 +238,15 @@ def test_two_ranks_train_on_bodies_whose_parts_are_not_in_every_batch(bodies):
     assert runs[0].result["heads"] == runs[1].result["heads"]
     alone = fit(co(bodies, ALL, run="one-rank"))
     assert list(alone.result["heads"]) == list(runs[0].result["heads"])
+
+
+def test_a_checkpoint_keeps_its_own_recipe_and_manifest_whatever_became_of_the_files(bodies, tmp_path):
+    recipe, manifest = tmp_path / "mine.yaml", tmp_path / "manifest.json"
+    recipe.write_text((config_root() / "recipes/human_wrist6d.yaml").read_text().replace("human_wrist6d", "mine"))
+    manifest.write_bytes(bodies.manifest("hands", "v1").read_bytes())
+    config = co(bodies, f"recipe={recipe}", "trainer.checkpoint_every_steps=4", run="own-files")
+    run = fit(replace(config, dataset=str(manifest)))
+    recipe.unlink()
+    manifest.unlink()
+    scores = evaluate(run.path, compose_evaluate([]))
+    assert {head: found.to_json() for head, found in scores.items()} == run.result["heads"]
