@@ -1,7 +1,7 @@
 """Samples as torch tensors: a dataset, a loader whose order is a pure function, images on their device, prompts as tokens."""
 
 from egodata.torch.collate import Batch, collate
-from egodata.torch.dataset import HeadDataset, SourcesDataset
+from egodata.torch.dataset import SourcesDataset
 from egodata.torch.device import batch_to_device
 from egodata.torch.images import images_to_device
 from egodata.torch.jitter import ColourJitter
@@ -11,7 +11,6 @@ from egodata.torch.prompts import PromptTokenizer, PromptTokens
 __all__ = [
     "Batch",
     "ColourJitter",
-    "HeadDataset",
     "HeadLoader",
     "Loading",
     "PromptTokenizer",

@@ -11,7 +11,7 @@ from egodata.catalog.manifest import HeadEpisode
 from egodata.errors import InputError, SampleError
 from egodata.sampling import HeadSource, epoch_order, load_recipe
 from egodata.testing.memory import MemoryStore, ramp_hands
-from egodata.torch import HeadDataset, make_loader
+from egodata.torch import SourcesDataset, make_loader
 
 
 def make_source(*, seed=0, broken=frozenset()):
@@ -103,9 +103,10 @@ def test_nothing_to_read_is_an_error():
         make_loader(make_source(), batch_size=64)
 
 
-def test_a_dataset_takes_plain_indices_and_refuses_two_epochs_in_a_batch():
-    dataset = HeadDataset(make_source(), with_images=False)
-    assert dataset[3].frame == 3
-    assert dataset[3].images == {}
-    with pytest.raises(ValueError, match="expected one epoch"):
-        dataset.__getitems__([(0, 1), (1, 2)])
+def test_a_dataset_reads_single_keys_and_keeps_the_order_of_a_batch_over_two_epochs():
+    dataset = SourcesDataset((make_source(),), with_images=False)
+    assert dataset[0, 3, 0].frame == 3
+    assert dataset[0, 3, 0].images == {}
+    found = dataset.__getitems__([(0, 5, 1), (0, 4, 2), (0, 3, 1)])
+    assert [sample.frame for sample in found] == [5, 4, 3]
+    assert [sample.draw for sample in found] == [(0, 1, 5), (0, 2, 4), (0, 1, 3)]
