@@ -10,7 +10,9 @@ import pytest
 from egodata.doctor.stored import known_findings
 from egodata.findings import Finding, Severity
 from egodata.schema.layout import StorePaths, open_root
-from pipelines.history import Verdict, keep_verdicts, newest, read_history
+from pipelines.check_summary import summed_up
+from pipelines.history import WARN, Verdict, keep_verdicts, newest, newest_table, read_history
+from pipelines.metadata import REASONS, reasons_text
 from pipelines.notices import COMMAND_VARIABLE, keep_notice, notices_file
 from pipelines.waivers import keep_gate_findings
 
@@ -37,6 +39,29 @@ def test_every_verdict_is_kept_and_the_newest_is_found(paths: StorePaths) -> Non
         ("episode_zarr", "b"): "run-2",
         ("dataset", "mine--v1"): "run-3",
     }
+
+
+def test_a_check_is_summed_up_over_the_newest_verdict_of_every_partition(paths: StorePaths) -> None:
+    nothing = summed_up(newest_table(paths, asset="episode_zarr"), "digests", severity=WARN, blocking=False)
+    assert (nothing["passed"], nothing["metadata"]["looked_at"]) == (False, 0)
+    for number, (first, second) in enumerate([(False, True), (True, False)]):  # a is repaired, b breaks
+        verdicts = {"a": [Verdict("digests", first, f"a{number}", episode_id="a")], "b": [Verdict("digests", second, episode_id="b")]}
+        keep_verdicts(paths, verdicts, asset="episode_zarr", run_id=f"run-{number}")
+    keep_verdicts(paths, {"c": [Verdict("schema", True, episode_id="c")]}, asset="episode_zarr", run_id="run-2")
+    found = summed_up(newest_table(paths, asset="episode_zarr"), "digests", severity=WARN, blocking=False)
+    assert (found["passed"], found["severity"]) == (False, dg.AssetCheckSeverity.WARN)
+    assert (found["metadata"]["looked_at"], found["metadata"]["failed"]) == (2, 1)
+    (failure,) = found["metadata"]["failures"].records
+    assert (failure.data["partition"], failure.data["episode"]) == ("b", "b")
+    assert summed_up(newest_table(paths, asset="episode_zarr"), "schema", severity=WARN, blocking=False)["passed"]
+
+
+def test_the_failure_of_a_batch_names_every_recording_with_its_gravest_finding() -> None:
+    findings = [Finding("late", Severity.WARNING, "a", "starts late"), Finding("broken", Severity.ERROR, "a", "no video")]
+    assert reasons_text([*findings, Finding("gone", Severity.ERROR, "b", "not delivered")]) == "a: broken: no video\nb: gone: not delivered"
+    many = reasons_text([Finding("broken", Severity.ERROR, f"r{number:03d}", "no video") for number in range(REASONS + 3)]).splitlines()
+    assert len(many) == REASONS + 1
+    assert many[-1] == "and 3 more; `egopipe status` names all"
 
 
 def test_a_closed_gate_leaves_its_findings_to_be_looked_up(paths: StorePaths) -> None:
