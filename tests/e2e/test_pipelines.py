@@ -20,6 +20,7 @@ from egodata.formats import open_store
 from egodata.formats.lance import build_lance
 from egodata.schema.layout import StorePaths, open_root
 from egodata.testing.world import WorldOptions, write_delivery
+from pipelines.assets.datasets import DATASET, NORM_STATS
 from pipelines.assets.ingest import EPISODE_ANNOTATIONS, EPISODE_CALIBRATION, EPISODE_ZARR
 from pipelines.assets.tables import PARITY_REPORT
 from pipelines.assets.training import TRAINING_RUN
@@ -260,6 +261,9 @@ def test_a_freeze_waits_for_content_parity(paths: StorePaths, instance: dg.Dagst
     provenance = load_dataset(paths, "synthetic@v1").provenance
     assert {waiver["reason"] for waiver in provenance["waivers"]} == {"compared by hand"}
     assert len(provenance["waivers"]) == 8
+    key = "synthetic--v1--human_wrist6d"
+    instance.add_dynamic_partitions("dataset_recipes", [key])
+    launcher.asset(NORM_STATS, partition=key)
     event = instance.get_latest_materialization_event(dg.AssetKey("dataset"))
     assert event is not None
     assert provenance["run_id"] == event.run_id
@@ -270,6 +274,8 @@ def test_a_freeze_waits_for_content_parity(paths: StorePaths, instance: dg.Dagst
     proven = load_dataset(paths, "synthetic@v2").provenance
     assert "waivers" not in proven
     assert proven["made_from"]["parity_report"]["run_id"]
+    assert stale(instance, DATASET, "synthetic--v1") == "STALE"  # its own inputs are newer, and yet it will stay what it is
+    assert stale(instance, NORM_STATS, key) == "FRESH"  # another version is nothing to it
 
 
 def waive(paths: StorePaths, ids: list[str]) -> None:
