@@ -1,7 +1,6 @@
 """`egodata doctor`: every check on a delivery before ingest, or on a store."""
 
 import json
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from egodata.cli.findings import FAIL_ON, finding_rows, severity_of
 from egodata.cli.opened import open_episodes
 from egodata.errors import InputError
 from egodata.findings import Severity
+from egodata.names import shell_word
 from egodata.schema.layout import StorePaths, open_root
 
 if TYPE_CHECKING:
@@ -131,12 +131,12 @@ def _tell(
     for report, file in zip(reports, saved, strict=True):
         _show(report)
         if file is not None and store is not None:
-            echo(f'report: {file}; accept a finding with `egodata waive {shlex.quote(str(store.root))} ID --reason "..."`')
+            echo(f'report: {file}; accept a finding with `egodata waive {shell_word(store.root)} ID --reason "..."`')
     if len(reports) > 1:
         counts = [f"{report.vendor} {report.path}: {'fail' if report.status else 'pass'}" for report in reports]
         echo(f"{len(reports)} deliveries in {path}: {'; '.join(counts)}")
     for place in unclear:
-        first, command = place.vendors[0], f"egodata doctor {shlex.quote(str(place.folder))} --vendor"
+        first, command = place.vendors[0], f"egodata doctor {shell_word(place.folder)} --vendor"
         echo(f"not looked at: {place.folder} can be read as {' and as '.join(place.vendors)}. Say which: {command} {first}")
     return status
 
