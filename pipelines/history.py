@@ -89,10 +89,11 @@ def newest_table(paths: StorePaths, *, asset: str) -> pa.Table:
     Returns:
         Columns partition, episode_id, check, passed, value and created.
     """
-    files = sorted(_folder(paths).glob(f"*-{asset}-*.parquet"))
-    found = pa.concat_tables([SCHEMA.empty_table(), *(pq.read_table(path, schema=SCHEMA) for path in files)])
     keys, last = ["partition", "episode_id", "check"], ["passed", "value", "created"]
-    grouped = found.group_by(keys, use_threads=False).aggregate([(name, "last") for name in last])
+    files = sorted(_folder(paths).glob(f"*-{asset}-*.parquet"))
+    found = [pq.ParquetFile(path).read(columns=[*keys, *last]) for path in files]
+    every = pa.concat_tables([pa.schema([SCHEMA.field(name) for name in (*keys, *last)]).empty_table(), *found])
+    grouped = every.group_by(keys, use_threads=False).aggregate([(name, "last") for name in last])
     return grouped.select([*keys, *(f"{name}_last" for name in last)]).rename_columns([*keys, *last])
 
 
