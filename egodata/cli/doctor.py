@@ -136,8 +136,11 @@ def _tell(
         counts = [f"{report.vendor} {report.path}: {'fail' if report.status else 'pass'}" for report in reports]
         echo(f"{len(reports)} deliveries in {path}: {'; '.join(counts)}")
     for place in unclear:
-        first, command = place.vendors[0], f"egodata doctor {shell_word(place.folder)} --vendor"
-        echo(f"not looked at: {place.folder} can be read as {' and as '.join(place.vendors)}. Say which: {command} {first}")
+        if not place.vendors:
+            echo(f"not looked at: {place.folder} cannot be opened. Check its permissions.")
+            continue
+        command = f"egodata doctor {shell_word(place.folder)} --vendor {place.vendors[0]}"
+        echo(f"not looked at: {place.folder} can be read as {' and as '.join(place.vendors)}. Say which: {command}")
     return status
 
 

@@ -17,11 +17,11 @@ FEW = 16
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder with recordings.
+    """A folder with recordings, or one that may hold some.
 
     Attributes:
         folder: Where they lie.
-        vendors: Whose reader finds them, sorted; more than one where nothing tells them apart.
+        vendors: Whose reader finds them, sorted; more than one where nothing tells them apart, none where the folder cannot be opened.
     """
 
     folder: Path
@@ -41,7 +41,7 @@ def find_deliveries(raw: Path) -> tuple[Place, ...]:
         InputError: No vendor's reader finds recordings there, or the folder can be read as several vendors' and says nothing else.
     """
     places = sorted(_look(raw, DEPTH), key=lambda place: (str(place.folder), place.vendors))
-    if not places:
+    if not any(place.vendors for place in places):
         raise InputError(f"{raw}: neither a store nor a delivery that a vendor's reader finds recordings in. Say --vendor to see why.")
     if len(places) == 1 and len(places[0].vendors) > 1:
         raise InputError(f"{places[0].folder}: can be read as {' and as '.join(places[0].vendors)}. Say which with --vendor.")
@@ -49,20 +49,24 @@ def find_deliveries(raw: Path) -> tuple[Place, ...]:
 
 
 def _look(folder: Path, depth: int) -> list[Place]:
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError:
+        return [Place(folder, ())]
     claims = _claims(folder)
     own = frozenset[str]().union(*claims.values())
     below: dict[str, list[Place]] = {}
-    for entry in sorted(folder.iterdir()) if depth else ():
+    for entry in entries if depth else ():
         if entry.is_dir() and not entry.is_symlink() and (entry.name not in own or len(own) <= FEW):
             below[entry.name] = _look(entry, depth - 1)
     elsewhere = [place for name, places in below.items() if name not in own for place in places]
     groups = _groups(claims)
     found = list(elsewhere)
-    for vendors, entries in groups.items():
-        inside = [below.get(name, []) for name in sorted(entries)]
+    for vendors, held in groups.items():
+        inside = [below.get(name, []) for name in sorted(held)]
         places = [place for part in inside for place in part]
         alone = len(groups) == 1 and not elsewhere
-        told_apart = any(place.vendors != vendors for place in places) or (not alone and (len(entries) == 1 or len(vendors) > 1))
+        told_apart = any(place.vendors != vendors for place in places) or (not alone and (len(held) == 1 or len(vendors) > 1))
         found += places if all(inside) and told_apart else [Place(folder, vendors)]
     return found
 

@@ -1,8 +1,10 @@
 """`egodata doctor` on deliveries and stores, and waivers wherever findings are shown."""
 
 import json
+import os
 import shutil
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -157,6 +159,38 @@ def test_a_folder_of_several_vendors_is_examined_whole(tmp_path, capsys):
     assert f"Say which: egodata doctor '{root / 'eva'}' --vendor egodex" in capsys.readouterr().out
     assert run(cli, [*words, "--dataset", "mine"], program="egodata") == 2
     assert "holds 3 deliveries, and --dataset goes with one of them" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_opened_is_named_and_stops_nothing(raw, bench, capsys):  # noqa: F811
+    closed = bench.raw.parent / "both" / "closed"
+    shutil.copytree(bench.raw, closed.parent / "open")
+    closed.mkdir()
+    assert run(cli, ["doctor", str(closed.parent), "--no-pictures", "--workers", "0"], program="egodata") == 0
+    with unreadable(closed):
+        assert find_deliveries(closed.parent) == (Place(closed, ()), Place(closed.parent / "open", ("mecka",)))
+        status, value = doctor(capsys, closed.parent, "--workers", "0", "--no-pictures")
+    assert (status, value["not_looked_at"]) == (1, [{"path": str(closed), "vendors": []}])
+    assert [found["verdict"] for found in value["deliveries"]] == ["pass"]
+
+
+@contextmanager
+def unreadable(folder):
+    """Take away the permission to open a folder, also from root; what lies around it stays readable."""
+    private = [path for path in folder.parents if not path.stat().st_mode & 0o001]
+    modes = {path: path.stat().st_mode for path in (folder, *private)}
+    for path in private:
+        path.chmod(0o755)
+    folder.chmod(0)
+    root = os.geteuid() == 0
+    try:
+        if root:
+            os.seteuid(65534)
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+        for path, mode in modes.items():
+            path.chmod(mode)
 
 
 def test_tables_for_people(raw, bench, capsys):  # noqa: F811
