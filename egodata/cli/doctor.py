@@ -139,7 +139,7 @@ def _tell(
         if not place.vendors:
             echo(f"not looked at: {place.folder} cannot be opened. Check its permissions.")
             continue
-        command = f"egodata doctor {shell_word(place.folder)} --vendor {place.vendors[0]}"
+        command = f"egodata doctor {shell_word(place.folder)} --vendor {shell_word(place.vendors[0])}"
         echo(f"not looked at: {place.folder} can be read as {' and as '.join(place.vendors)}. Say which: {command}")
     return status
 

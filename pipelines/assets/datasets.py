@@ -77,7 +77,7 @@ def norm_stats_asset(context: dg.AssetExecutionContext, store: StoreResource) ->
     page, _ = write_report(report_folder(paths, stats, dataset=manifest.ref), report, stats=stats)
     verdicts = finite_verdicts(stats)
     keep_verdicts(paths, {context.partition_key: verdicts}, asset="norm_stats", run_id=context.run.run_id)
-    require_passed(verdicts, what=f"statistics of {manifest.ref}")
+    require_passed(context, verdicts, what=f"statistics of {manifest.ref}")
     metadata = {**stats_metadata(stats), "report": dg.MetadataValue.path(page), "plot": stats_plot(stats), "checks": checks_table(verdicts)}
     return dg.MaterializeResult(data_version=dg.DataVersion(stats.key), metadata=metadata)
 

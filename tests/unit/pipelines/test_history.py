@@ -11,6 +11,7 @@ from egodata.doctor.stored import known_findings
 from egodata.findings import Finding, Severity
 from egodata.schema.layout import StorePaths, open_root
 from pipelines.check_summary import summed_up
+from pipelines.dataset_checks import require_passed
 from pipelines.history import WARN, Verdict, keep_verdicts, newest, newest_table, read_history
 from pipelines.metadata import REASONS, reasons_text
 from pipelines.notices import COMMAND_VARIABLE, keep_notice, notices_file
@@ -87,3 +88,21 @@ def test_a_failed_run_leaves_a_line_and_calls_the_labs_program(
     keep_notice(paths, run, reasons=["again"])
     assert len(notices_file(paths).read_text().splitlines()) == 2
     assert f"{COMMAND_VARIABLE} failed" in caplog.text
+
+
+def test_an_asset_that_its_own_check_fails_leaves_the_verdict_in_dagster() -> None:
+    @dg.asset
+    def made(context: dg.AssetExecutionContext) -> None:
+        require_passed(context, [Verdict("finite", False, "not finite: x", blocking=True)], what="statistics of a@v1")
+
+    @dg.asset_check(asset=made)
+    def finite() -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed=True)
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        done = dg.materialize([made, finite], instance=instance, raise_on_error=False)
+        key = dg.AssetCheckKey(dg.AssetKey("made"), "finite")
+        record = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
+    assert not done.success
+    assert record.status.value == "FAILED"
+    assert record.event.dagster_event.asset_check_evaluation_data.metadata["seen"].value == "not finite: x"
