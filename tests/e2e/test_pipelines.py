@@ -289,7 +289,7 @@ def test_the_server_starts_once_backfills_and_stops_on_sigterm_also_in_the_backg
     paths, ids = served.deliver(root, episodes=3, fault="truncated-video:1")
     port = str(served.free_port())
     command = [*served.PROGRAM, "up", "--store", str(root), "--port", port]
-    given = {**os.environ, "DAGSTER_DISABLE_TELEMETRY": "1", EXECUTOR_VARIABLE: "in_process"}
+    given = served.environment({EXECUTOR_VARIABLE: "in_process"})
     # As a shell without job control starts it: SIGINT is ignored.
     server = subprocess.Popen(["sh", "-c", f"trap '' INT; exec {subprocess.list2cmdline(command)}"], env=given, stdout=subprocess.PIPE)
     try:
