@@ -1,6 +1,7 @@
-"""Help for unknown names: the nearest known ones."""
+"""Names in messages: the nearest known ones where one is unknown, and paths as a shell takes them."""
 
 import difflib
+import shlex
 from collections.abc import Iterable
 
 
@@ -26,3 +27,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     shown = ", ".join(names[:8])
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     return f"known: {shown}{more}"
+
+
+def shell_word(value: object) -> str:
+    """Return a value as one word of a command that somebody copies from a message: quoted where it holds spaces or the like.
+
+    >>> print("egodata verify", shell_word("/data/week 3"))
+    egodata verify '/data/week 3'
+    """
+    return shlex.quote(str(value))

@@ -1,6 +1,12 @@
-"""`python -m egotrain`: the same as the `egotrain` command, for launchers that know an interpreter and no PATH."""
+"""The `egotrain` command; `python -m egotrain` is the same, for launchers that know an interpreter and no PATH."""
 
-from egotrain.cli import main
+from egodata.cli.entry import start
+
+
+def main() -> None:
+    """Run `egotrain` from the command line."""
+    start("egotrain.cli", "egotrain")
+
 
 if __name__ == "__main__":
     main()

@@ -12,10 +12,11 @@ from egodata.ingest import Outcome
 from egodata.ingest.report import SET_ASIDE
 from egodata.schema.canonical import json_digest
 from egodata.schema.layout import StorePaths
+from pipelines.check_summary import summed_up
 from pipelines.episode_checks import check_episode
 from pipelines.events import input_tags, partition_materialization
-from pipelines.history import Verdict, keep_verdicts
-from pipelines.metadata import checks_table, findings_table, findings_text
+from pipelines.history import Verdict, keep_verdicts, newest_table
+from pipelines.metadata import checks_table, findings_table, findings_text, reasons_text
 from pipelines.units import Unit
 
 FLUSH_EVERY = 50
@@ -47,6 +48,7 @@ class Batch:
         paths: The store.
         upstream: Assets with the same partitions that the work reads.
         units: The partitions.
+        checks: Severity, and whether a failure blocks, of each of the asset's checks in Dagster.
         failed: Findings of the partitions that failed.
     """
 
@@ -54,6 +56,7 @@ class Batch:
     paths: StorePaths
     upstream: Sequence[dg.AssetKey]
     units: Sequence[Unit]
+    checks: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
     failed: dict[str, tuple[Finding, ...]] = field(default_factory=dict)
     _made: dict[str, dict[str, Made]] = field(default_factory=dict)
     _verdicts: dict[str, list[Verdict]] = field(default_factory=dict)
@@ -154,17 +157,33 @@ class Batch:
         keep_verdicts(self.paths, self._verdicts, asset=asset, run_id=self.context.run.run_id)
         self._verdicts = {}
 
+    def _evaluate(self) -> None:
+        """Give the verdicts of the asset's checks from here.
+
+        Dagster skips the checks' own steps in the run of a batch: they wait for an output, and a batch gives events instead.
+        """
+        if not self.checks:
+            return
+        key = self.context.asset_key
+        newest = newest_table(self.paths, asset=key.to_python_identifier())
+        for name, (severity, blocking) in self.checks.items():
+            verdict = summed_up(newest, name, severity=severity, blocking=blocking)
+            if verdict["metadata"]["looked_at"]:
+                self.context.log_event(dg.AssetCheckEvaluation(asset_key=key, check_name=name, **verdict))
+
     def finish(self) -> None:
         """End the run.
 
         Raises:
-            Failure: Some partitions failed; the others stay done.
+            Failure: Some partitions failed; the others stay done. Its text names every failed recording with its reason, since the
+                page of a failed partition leads there.
         """
         self._flush()
+        self._evaluate()
         if self.failed:
             findings = [finding for found in self.failed.values() for finding in found]
             raise dg.Failure(
-                description=f"{len(self.failed)} of {len(self.context.partition_keys)} partitions failed:\n{findings_text(findings)}",
+                description=f"{len(self.failed)} of {len(self.context.partition_keys)} partitions failed:\n{reasons_text(findings)}",
                 metadata={"set_aside": sorted(self.failed), "findings": findings_table(findings)},
                 allow_retries=False,
             )

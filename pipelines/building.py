@@ -20,10 +20,16 @@ from pipelines.resources import StoreResource
 from pipelines.units import Unit, is_shard, units_for
 
 
-def open_batch(context: dg.AssetExecutionContext, paths: StorePaths, *, upstream: Sequence[dg.AssetKey]) -> Batch:
+def open_batch(
+    context: dg.AssetExecutionContext,
+    paths: StorePaths,
+    *,
+    upstream: Sequence[dg.AssetKey],
+    checks: Mapping[str, tuple[str, bool]] | None = None,
+) -> Batch:
     """Start a batch over the partitions of a run; what no delivery holds any more has failed already."""
     found, gone = units_for(paths, context.partition_keys)
-    batch = Batch(context, paths, upstream, found)
+    batch = Batch(context, paths, upstream, found, checks or {})
     batch.gone(gone)
     return batch
 

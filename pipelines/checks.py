@@ -1,11 +1,9 @@
 """Checks that the UI shows beside the assets, read from the history and the parity table.
 
 Dagster keeps one verdict per check; these therefore sum up the newest verdict of every partition, and the history keeps all of them.
+In the run of a batch Dagster skips these steps, so the batch gives the same verdicts itself (pipelines.batches).
 What must block does so in the asset bodies: a blocking check of an episode fails its partition, parity closes the gates.
 """
-
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import dagster as dg
 
@@ -13,24 +11,10 @@ from egodata.parity import latest
 from pipelines.assets.datasets import DATASET, LOADER_PARITY, NORM_STATS
 from pipelines.assets.ingest import EPISODE_ZARR
 from pipelines.assets.tables import PARITY_REPORT
+from pipelines.check_summary import summed_up
 from pipelines.episode_checks import EPISODE_CHECKS
-from pipelines.history import ERROR, newest, read_history
+from pipelines.history import ERROR, newest_table
 from pipelines.resources import StoreResource
-
-SHOWN = 50
-
-
-def _summary(rows: Sequence[Mapping[str, Any]], *, severity: str, blocking: bool) -> dg.AssetCheckResult:
-    failed = [row for row in rows if not row["passed"]]
-    records = [
-        dg.TableRecord({"partition": row["partition"], "episode": row["episode_id"], "seen": row["value"], "created": row["created"]})
-        for row in failed[:SHOWN]
-    ]
-    metadata: dict[str, Any] = {"looked_at": len(rows), "failed": len(failed), "blocking": blocking}
-    if records:
-        metadata["failures"] = dg.MetadataValue.table(records=records)
-    level = dg.AssetCheckSeverity.ERROR if severity == ERROR else dg.AssetCheckSeverity.WARN
-    return dg.AssetCheckResult(passed=bool(rows) and not failed, severity=level, metadata=metadata)
 
 
 def _check(key: dg.AssetKey, name: str, *, severity: str, blocking: bool, what: str) -> dg.AssetChecksDefinition:
@@ -38,8 +22,8 @@ def _check(key: dg.AssetKey, name: str, *, severity: str, blocking: bool, what: 
 
     @dg.asset_check(asset=key, name=name, description=f"{says} The newest verdict of every partition.")
     def summed(store: StoreResource) -> dg.AssetCheckResult:
-        rows = [row for row in read_history(store.paths(), asset=key.to_python_identifier()) if row["check"] == name]
-        return _summary(newest(rows), severity=severity, blocking=blocking)
+        newest = newest_table(store.paths(), asset=key.to_python_identifier())
+        return dg.AssetCheckResult(**summed_up(newest, name, severity=severity, blocking=blocking))
 
     return summed
 

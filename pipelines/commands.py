@@ -9,6 +9,7 @@ import dagster as dg
 
 from egodata.cli.console import echo, print_table
 from egodata.errors import InputError
+from egodata.names import shell_word
 from egodata.parity import latest
 from egodata.schema.layout import StorePaths, open_root, require_writable
 from pipelines.deliveries import Delivery, deliveries, register
@@ -45,7 +46,7 @@ def watch(store: Path, raw: Path, *, vendor: str, dataset: str, delivery: str) -
     with open_instance(paths) as instance:
         news = look_again(instance, paths)
     echo(f"{raw}: {len(found.recordings)} recordings, {len(found.refused)} refused, {len(found.absent)} listed but not delivered")
-    echo(f"{news} partitions are new or changed. Next: egopipe backfill episode_zarr --store {store}")
+    echo(f"{news} partitions are new or changed. Next: egopipe backfill episode_zarr --store {shell_word(store)}")
     return 0
 
 
@@ -91,7 +92,7 @@ def backfill(store: Path, assets: Sequence[str], *, partitions: Sequence[str], e
 def _chosen(instance: dg.DagsterInstance, paths: StorePaths, key: dg.AssetKey, *, everything: bool, failed: bool) -> list[str]:
     definition = PARTITIONS[key.to_user_string()]
     if definition is None:
-        raise InputError(f"asset {key.to_user_string()}: has no partitions. Use `egopipe materialize {key.to_user_string()}`.")
+        raise InputError(f"asset {key.to_user_string()}: has no partitions. Use `egopipe materialize {shell_word(key.to_user_string())}`.")
     if failed:
         return list(failed_partitions(instance, paths, key=key, definition=definition))
     if everything:
@@ -147,7 +148,7 @@ def status(store: Path, *, as_json: bool) -> int:
 
 
 def _print_states(states: Sequence[AssetState], address: str | None, paths: StorePaths) -> None:
-    echo(f"served at {address}" if address else f"not served now; `egopipe up --store {paths.root}` starts the UI")
+    echo(f"served at {address}" if address else f"not served now; `egopipe up --store {shell_word(paths.root)}` starts the UI")
     rows = [[s.asset, "-" if s.partitions is None else s.partitions, s.materialized, len(s.failed), len(s.stale)] for s in states]
     print_table("Assets", ["asset", "partitions", "there", "failed", "stale"], rows)
     failed = [[s.asset, part, why[:REASON_WIDTH]] for s in states for part, why in s.failed.items()]

@@ -48,12 +48,15 @@ def parity_verdicts(report: ParityReport) -> list[Verdict]:
     ]
 
 
-def require_passed(verdicts: Sequence[Verdict], *, what: str) -> None:
-    """Fail an asset whose own blocking check says no; the verdict is kept before.
+def require_passed(context: dg.AssetExecutionContext, verdicts: Sequence[Verdict], *, what: str) -> None:
+    """Fail an asset whose own blocking check says no; the verdict is in the history before, and in the check's record now.
 
     Raises:
         Failure: Naming the check and what was seen.
     """
     for one in verdicts:
         if one.blocking and not one.passed:
+            # Dagster skips the check's own step once the asset has failed.
+            seen = {"seen": one.value}
+            context.log_event(dg.AssetCheckEvaluation(asset_key=context.asset_key, check_name=one.check, passed=False, metadata=seen))
             raise dg.Failure(description=f"{what}: check {one.check} failed: {one.value}", allow_retries=False)

@@ -83,6 +83,20 @@ def keep_verdicts(paths: StorePaths, verdicts: Mapping[str, Sequence[Verdict]], 
     return path
 
 
+def newest_table(paths: StorePaths, *, asset: str) -> pa.Table:
+    """Return the last verdict of every partition, episode and check of an asset, as a table: quick where the history is long.
+
+    Returns:
+        Columns partition, episode_id, check, passed, value and created.
+    """
+    keys, last = ["partition", "episode_id", "check"], ["passed", "value", "created"]
+    files = sorted(_folder(paths).glob(f"*-{asset}-*.parquet"))
+    found = [pq.ParquetFile(path).read(columns=[*keys, *last]) for path in files]
+    every = pa.concat_tables([pa.schema([SCHEMA.field(name) for name in (*keys, *last)]).empty_table(), *found])
+    grouped = every.group_by(keys, use_threads=False).aggregate([(name, "last") for name in last])
+    return grouped.select([*keys, *(f"{name}_last" for name in last)]).rename_columns([*keys, *last])
+
+
 def read_history(paths: StorePaths, *, asset: str | None = None, partition: str | None = None) -> list[dict[str, Any]]:
     """Return all verdicts, oldest first, of one asset or one partition where asked."""
     rows: list[dict[str, Any]] = []

@@ -23,6 +23,8 @@ from pipelines.history import Verdict
 Metadata = dict[str, Any]
 
 TABLE_ROWS = 200
+REASONS = 100
+"""Recordings that the failure of a batch names: the log of a run stays readable."""
 PREVIEW_TILE_PX = 380
 FINDING_COLUMNS = ("episode", "severity", "code", "stream", "frames", "message", "id", "waived")
 CHECK_COLUMNS = ("episode", "check", "verdict", "severity", "blocking", "seen")
@@ -106,6 +108,18 @@ def findings_text(findings: Sequence[Finding]) -> str:
     lines = [f"{item.episode}: {item.code}: {item.message}" for item in findings[:5]]
     if len(findings) > 5:
         lines.append(f"and {len(findings) - 5} more")
+    return "\n".join(lines)
+
+
+def reasons_text(findings: Sequence[Finding]) -> str:
+    """Return a line per recording with the gravest of its findings, up to `REASONS` recordings, and a count of the rest."""
+    gravest: dict[str, Finding] = {}
+    for item in findings:
+        if item.episode not in gravest or item.severity > gravest[item.episode].severity:
+            gravest[item.episode] = item
+    lines = [f"{item.episode}: {item.code}: {item.message}" for item in list(gravest.values())[:REASONS]]
+    if len(gravest) > REASONS:
+        lines.append(f"and {len(gravest) - REASONS} more; `egopipe status` names all")
     return "\n".join(lines)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from egodata.catalog import Manifest
 from egodata.cli.console import echo, print_table
+from egodata.names import shell_word
 from egodata.parity import LEVELS, latest
 from egodata.sampling import load_recipe
 from egodata.schema.layout import StorePaths
@@ -118,9 +119,9 @@ def _print_next(outcome: Outcome, paths: StorePaths) -> None:
     pin = next((ids[0] for ids in outcome.manifest.pins.values() if ids), outcome.manifest.heads["train"][0].episode_id)
     run = next(iter(outcome.results.values()))["run"]
     echo("next:")
-    echo(f"  egopipe up --store {paths.root}          # the assets in a browser")
-    echo(f"  egodata preview {paths.root} {pin} -o preview.mp4")
-    echo(f"  egodata inspect {paths.root}")
-    echo(f"  egotrain eval {paths.runs / run} format=lance")
-    words = f"experiment={outcome.experiment} store={paths.root} dataset={outcome.manifest.ref} run=longer"
-    echo(f"  egotrain fit {words}   # what was trained here is a first look; this takes minutes")
+    echo(f"  egopipe up --store {shell_word(paths.root)}          # the assets in a browser")
+    echo(f"  egodata preview {shell_word(paths.root)} {shell_word(pin)} -o preview.mp4")
+    echo(f"  egodata inspect {shell_word(paths.root)}")
+    echo(f"  egotrain eval {shell_word(paths.runs / run)} format=lance")
+    words = [f"experiment={outcome.experiment}", f"store={paths.root}", f"dataset={outcome.manifest.ref}", "run=longer"]
+    echo(f"  egotrain fit {' '.join(map(shell_word, words))}   # what was trained here is a first look; this takes minutes")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from egodata.errors import GateError, InputError, NotFoundError
-from egodata.names import nearest
+from egodata.names import nearest, shell_word
 from egodata.schema.layout import StorePaths
 from pipelines import remote
 from pipelines.assets.raw import RAW_EPISODE, raw_events, raw_news
@@ -102,11 +102,11 @@ def run_partitions(instance: dg.DagsterInstance, paths: StorePaths, *, key: dg.A
     name = key.to_user_string()
     definition = PARTITIONS[name]
     if definition is None:
-        raise InputError(f"asset {name}: has no partitions. Use `egopipe materialize {name}`.")
+        raise InputError(f"asset {name}: has no partitions. Use `egopipe materialize {shell_word(name)}`.")
     _require_known(instance, definition, partitions)
     address = served_at(paths)
     if address is not None:
-        started = remote.backfill(address, [key], partitions=partitions, title=f"egopipe backfill {name}")
+        started = remote.backfill(address, [key], partitions=partitions, title=f"egopipe backfill {shell_word(name)}")
         remote.wait_for_backfill(instance, started, alive=lambda: served_at(paths) is not None)
     else:
         os.environ[STORE_VARIABLE] = str(paths.root)

@@ -12,6 +12,7 @@ from egodata.cli.console import ConsoleProgress, PathWord, echo, print_table
 from egodata.episode import EpisodeStore
 from egodata.errors import NotFoundError
 from egodata.formats import FORMATS, open_store
+from egodata.names import shell_word
 from egodata.reports.dataset_card import write_card
 from egodata.schema.layout import StorePaths, open_root
 
@@ -83,7 +84,7 @@ def list_command(store: Path) -> None:
     """List the frozen datasets of STORE."""
     found = list_datasets(open_root(store))
     if not found:
-        echo(f"no datasets yet. Freeze one with `egodata dataset freeze {store} RULE`.")
+        echo(f"no datasets yet. Freeze one with `egodata dataset freeze {shell_word(store)} RULE`.")
         return
     print_table("Datasets", ("name", "version", "digest"), [(name, version, digest[:16]) for name, version, digest in found])
 

@@ -2,29 +2,34 @@
 
 import json
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from egodata.cli.console import ConsoleProgress, PathWord, echo, print_table
 from egodata.cli.findings import FAIL_ON, finding_rows, severity_of
 from egodata.cli.opened import open_episodes
+from egodata.errors import InputError
 from egodata.findings import Severity
+from egodata.names import shell_word
 from egodata.schema.layout import StorePaths, open_root
 
 if TYPE_CHECKING:
     from egodata.doctor import DoctorReport
+    from egodata.doctor.several import Place
 
 SHOWN = 40
 PROJECTIONS = 10
+NAMED = 10
 
 
 @click.command()
 @click.argument("path", type=PathWord(exists=True, file_okay=False, path_type=Path))
 @click.argument("only", nargs=-1, metavar="[ID]...")
-@click.option("--vendor", help="Whose layout a delivery is in. Default: the one whose reader finds recordings.")
+@click.option("--vendor", help="Whose layout PATH is in. Default: found by looking, also where PATH holds several deliveries.")
 @click.option("--store", type=PathWord(path_type=Path), help="For a delivery: the store whose waivers count and where the report is kept.")
 @click.option("--dataset", help="For a delivery: as for ingest.")
 @click.option("--vendor-config", help="For a delivery: vendor config, as --config of ingest.")
@@ -48,38 +53,29 @@ def doctor(  # noqa: PLR0913  click passes one parameter per option
     as_json: bool,
     fail_on: str,
 ) -> int:
-    """Run all checks on PATH: a delivery before ingest, a store, or a folder of old <id>.zarr groups. Nothing of it is changed.
+    """Run all checks on PATH: a delivery before ingest, a folder of them, a store, or a folder of old <id>.zarr groups. Nothing is changed.
 
     With ID only these recordings or episodes. The first lines to read are the last ones printed: what to look at.
     """
-    from egodata.doctor.report import save_report
     from egodata.reports.limits import Checks, load_limits
 
     checks = Checks(load_limits(config), not no_pictures)
+    if vendor is None and (paths := _store_at(path)) is not None:
+        from egodata.doctor import examine_store
+
+        with ConsoleProgress() as progress:
+            report = examine_store(open_episodes(path, "zarr"), paths, checks=checks, only=only, progress=progress)
+        saved_in = paths if (path / "store.json").exists() else None
+        return _tell(path, [replace(report, fail_on=severity_of(fail_on))], store=saved_in, as_json=as_json)
+    given = {"dataset": dataset, "config": vendor_config, "declare": declare}
+    asked = [f"--{'vendor-config' if name == 'config' else name}" for name, value in given.items() if value is not None]
+    clear, unclear = _deliveries(path, vendor, one_only=[*only, *asked])
+    saved_in = None if store is None else open_root(store)
+    options = {"checks": checks, "workers": workers, "only": only}
     with ConsoleProgress() as progress:
-        if vendor is None and (paths := _store_at(path)) is not None:
-            from egodata.doctor import examine_store
-
-            episodes = open_episodes(path, "zarr")
-            report = examine_store(episodes, paths, checks=checks, only=only, progress=progress)
-            saved_in = paths if (path / "store.json").exists() else None
-        else:
-            from egodata.doctor import examine_delivery
-            from egodata.doctor.delivery import guess_vendor, job_for
-
-            name = vendor or guess_vendor(path)
-            saved_in = None if store is None else open_root(store)
-            job = job_for(path, vendor=name, store=saved_in, dataset=dataset, config=vendor_config, declare=declare)
-            report = examine_delivery(path, job=job, vendor=name, checks=checks, workers=workers, only=only, progress=progress)
-    report = replace(report, fail_on=severity_of(fail_on))
-    saved = None if saved_in is None else save_report(saved_in, report)
-    if as_json:
-        echo(json.dumps(report.to_json(), indent=1, sort_keys=True, ensure_ascii=False))
-    else:
-        _show(report)
-        if saved is not None:
-            echo(f'report: {saved}; accept a finding with `egodata waive {saved_in.root if saved_in else path} ID --reason "..."`')
-    return report.status
+        found = [_examine(place, store=saved_in, given=given, progress=progress, **options) for place in clear]
+    reports = [replace(report, fail_on=severity_of(fail_on)) for report in found]
+    return _tell(path, reports, unclear, store=saved_in, as_json=as_json)
 
 
 def _store_at(path: Path) -> StorePaths | None:
@@ -89,6 +85,73 @@ def _store_at(path: Path) -> StorePaths | None:
     from egodata.formats.zarr.legacy import LegacyStore
 
     return StorePaths(path.absolute()) if LegacyStore(path).episode_ids() else None
+
+
+def _deliveries(path: Path, vendor: str | None, *, one_only: Sequence[str]) -> tuple[Sequence["Place"], Sequence["Place"]]:
+    """Return the deliveries that PATH holds, and the folders that could be several vendors'.
+
+    Raises:
+        InputError: There is none, or there are several and something was asked for that holds for one only.
+    """
+    from egodata.doctor.several import Place, find_deliveries
+
+    if vendor is not None:
+        return [Place(path, (vendor,))], []
+    found = find_deliveries(path)
+    clear, unclear = ([place for place in found if (len(place.vendors) == 1) is one] for one in (True, False))
+    if len(found) > 1 and one_only:
+        names = ", ".join(f"{place.folder} ({' or '.join(place.vendors)})" for place in found[:NAMED])
+        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+        raise InputError(f"{path}: holds {len(found)} deliveries, and {' '.join(one_only)} goes with one of them. Name it: {names}{more}.")
+    return clear, unclear
+
+
+def _examine(place: "Place", *, store: StorePaths | None, given: Mapping[str, str | None], **options: Any) -> "DoctorReport":
+    from egodata.doctor import examine_delivery
+    from egodata.doctor.delivery import job_for
+
+    (vendor,) = place.vendors
+    job = job_for(place.folder, vendor=vendor, store=store, **given)
+    return examine_delivery(place.folder, job=job, vendor=vendor, **options)
+
+
+def _tell(
+    path: Path, reports: Sequence["DoctorReport"], unclear: Sequence["Place"] = (), *, store: StorePaths | None, as_json: bool
+) -> int:
+    """Print and keep the reports; return the exit status: that of the worst, or 1 where a folder was left out."""
+    from egodata.doctor.report import save_report
+
+    status = max((int(bool(unclear)), *(report.status for report in reports)))
+    saved = [None if store is None else save_report(store, report) for report in reports]
+    if as_json:
+        several = len(reports) + len(unclear) > 1
+        shown = _together(path, reports, unclear, status=status) if several else reports[0].to_json()
+        echo(json.dumps(shown, indent=1, sort_keys=True, ensure_ascii=False))
+        return status
+    for report, file in zip(reports, saved, strict=True):
+        _show(report)
+        if file is not None and store is not None:
+            echo(f'report: {file}; accept a finding with `egodata waive {shell_word(store.root)} ID --reason "..."`')
+    if len(reports) > 1:
+        counts = [f"{report.vendor} {report.path}: {'fail' if report.status else 'pass'}" for report in reports]
+        echo(f"{len(reports)} deliveries in {path}: {'; '.join(counts)}")
+    for place in unclear:
+        if not place.vendors:
+            echo(f"not looked at: {place.folder} cannot be opened. Check its permissions.")
+            continue
+        command = f"egodata doctor {shell_word(place.folder)} --vendor {shell_word(place.vendors[0])}"
+        echo(f"not looked at: {place.folder} can be read as {' and as '.join(place.vendors)}. Say which: {command}")
+    return status
+
+
+def _together(path: Path, reports: Sequence["DoctorReport"], unclear: Sequence["Place"], *, status: int) -> dict[str, Any]:
+    return {
+        "path": str(path),
+        "kind": "deliveries",
+        "deliveries": [report.to_json() for report in reports],
+        "not_looked_at": [{"path": str(place.folder), "vendors": list(place.vendors)} for place in unclear],
+        "verdict": "fail" if status else "pass",
+    }
 
 
 def _show(report: "DoctorReport") -> None:

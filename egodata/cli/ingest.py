@@ -11,6 +11,7 @@ from egodata.cli.findings import FAIL_ON, severity_of, waived
 from egodata.findings import Severity
 from egodata.ingest import IngestOptions, IngestReport, ingest as run_ingest
 from egodata.ingest.sources import SOURCES
+from egodata.names import shell_word
 from egodata.video import DEFAULT_SETTINGS, PROFILES
 
 SHOWN = 20
@@ -92,7 +93,7 @@ def ingest(  # noqa: PLR0913  click passes one parameter per option
         echo(json.dumps({**report.to_json(), "status": report.status}, indent=1, sort_keys=True, ensure_ascii=False))
     else:
         show(report)
-        echo(f"page: {shown}; skipped episodes were looked at by file size, `egodata verify {store}` reads every byte")
+        echo(f"page: {shown}; skipped episodes were looked at by file size, `egodata verify {shell_word(store)}` reads every byte")
     return report.status
 
 

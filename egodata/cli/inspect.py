@@ -15,6 +15,7 @@ from egodata.errors import CorruptEpisodeError, InputError
 from egodata.findings.waivers import Waiver, read_waivers, with_waivers
 from egodata.formats.zarr import ZarrEpisode
 from egodata.formats.zarr.versions import GROUP
+from egodata.names import shell_word
 from egodata.reports.validate import validate_episode
 from egodata.schema.features import camera_key
 from egodata.schema.layout import StorePaths, open_root
@@ -85,7 +86,7 @@ def _inspect_store(episodes: EpisodeStore, root: Path, *, as_json: bool) -> int:
     if as_json:
         echo(json.dumps({"episodes": rows, "damaged": damaged}, sort_keys=True))
     elif not rows and not damaged:
-        echo(f"no episodes yet. Add some with `egodata ingest RAW --vendor V --store {root}`.")
+        echo(f"no episodes yet. Add some with `egodata ingest RAW --vendor V --store {shell_word(root)}`.")
     else:
         if rows:
             print_table(f"Episodes of {root}", tuple(rows[0]), [tuple(row.values()) for row in rows])

@@ -16,6 +16,7 @@ from types import FrameType
 import click
 
 from egodata import __version__
+from egodata.cli.entry import INTERRUPTED
 from egodata.errors import EgodataError, GateError
 from egodata.names import nearest
 
@@ -103,7 +104,7 @@ def _run(command: click.Command, words: list[str], *, program: str, show: bool) 
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo(f"{program}: interrupted; what was finished stays, run it again to go on", err=True)
+        click.echo(f"{program}: {INTERRUPTED}", err=True)
         return 130
     except click.ClickException as error:
         error.show()

@@ -9,6 +9,7 @@ import click
 from egodata.cli.console import ConsoleProgress, PathWord, echo, print_table
 from egodata.findings import Finding
 from egodata.formats.zarr import ZarrStore, verify_episode
+from egodata.names import shell_word
 from egodata.progress import tracked
 from egodata.schema.ids import sorted_ids
 from egodata.schema.layout import open_root
@@ -48,5 +49,6 @@ def verify(
         bad = len({finding.episode for finding in findings})
         echo(f"{len(ids)} episodes verified, {bad} with findings")
         if findings:
-            echo(f"to build one again from its delivery: egodata ingest RAW --vendor V --store {paths.root} --force --only RECORDING")
+            command = f"egodata ingest RAW --vendor V --store {shell_word(paths.root)} --force --only RECORDING"
+            echo(f"to build one again from its delivery: {command}")
     ctx.exit(1 if findings else 0)

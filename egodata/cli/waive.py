@@ -7,7 +7,7 @@ import click
 from egodata.cli.console import PathWord, echo, print_table
 from egodata.errors import NotFoundError
 from egodata.findings.waivers import add_waiver, read_waivers
-from egodata.names import nearest
+from egodata.names import nearest, shell_word
 from egodata.schema.layout import open_root, require_writable
 
 LEAST_DIGITS = 6
@@ -40,10 +40,10 @@ def waive(store: Path, finding: str | None, *, reason: str | None, withdraw: boo
     matches = [key for key in known if key == finding or (len(finding) >= LEAST_DIGITS and key.startswith(finding))]
     if len(matches) != 1:
         problem = f"{len(matches)} findings begin so" if matches else f"no such finding is known; {nearest(finding, known)}"
-        raise NotFoundError(f"finding {finding}: {problem}. Run `egodata doctor {store}` and copy its id.")
+        raise NotFoundError(f"finding {finding}: {problem}. Run `egodata doctor {shell_word(store)}` and copy its id.")
     chosen = known[matches[0]]
     if withdraw and chosen.id not in in_force:
-        raise NotFoundError(f"finding {chosen.id}: has no waiver. See `egodata waive {store}`.")
+        raise NotFoundError(f"finding {chosen.id}: has no waiver. See `egodata waive {shell_word(store)}`.")
     waiver = add_waiver(paths.ledger, chosen, reason=reason, withdrawn=withdraw)
     echo(f"{'withdrawn' if withdraw else 'waived'}: {chosen.id} {chosen.code} of {chosen.episode}: {waiver.reason}")
     return 0

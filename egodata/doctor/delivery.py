@@ -11,7 +11,7 @@ from pathlib import Path
 from egodata.doctor.draft_reader import DraftReader
 from egodata.doctor.report import DoctorReport, Examined, merged, with_twins
 from egodata.episode import EpisodeDraft, VideoSource
-from egodata.errors import EgodataError, InputError
+from egodata.errors import InputError
 from egodata.findings import Finding, Severity, placed
 from egodata.findings.waivers import read_waivers, with_waivers
 from egodata.ingest.build import Job, failure, read_drafts
@@ -19,7 +19,7 @@ from egodata.ingest.declare import check_declared
 from egodata.ingest.digests import FileDigests, RawDigests, raw_digest
 from egodata.ingest.observe import vendor_options
 from egodata.ingest.pool import Pending, run_guarded
-from egodata.ingest.sources import SOURCES, get_source
+from egodata.ingest.sources import get_source
 from egodata.names import nearest
 from egodata.progress import Progress, silent
 from egodata.reports.limits import Checks
@@ -43,28 +43,6 @@ class _Examination:
 
     job: Job
     checks: Checks
-
-
-def guess_vendor(raw: Path) -> str:
-    """Find the one vendor whose layout a delivery is in, by looking for recordings and reading none.
-
-    Raises:
-        InputError: None finds recordings, or several do; the message says what to give with --vendor.
-    """
-    found, reasons = [], []
-    for name in SOURCES:
-        try:
-            discovery = get_source(name).discover(raw.resolve(), vendor_options(raw, dataset="guess", delivery="guess"))
-        except EgodataError as error:
-            reasons.append(f"{name}: {error}")
-            continue
-        if discovery.recordings:
-            found.append(name)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise InputError(f"{raw}: can be read as {' and as '.join(found)}. Say which with --vendor.")
-    raise InputError(f"{raw}: neither a store nor a delivery that a vendor's reader finds recordings in. Say --vendor to see why.")
 
 
 def job_for(

@@ -13,7 +13,7 @@ from egodata.findings import Finding, Severity
 from egodata.findings.waivers import read_waivers, with_waivers
 from egodata.ingest.damage import damage_seen
 from egodata.ingest.ledger import findings_from_json, known_recordings, read_entry
-from egodata.names import nearest
+from egodata.names import nearest, shell_word
 from egodata.progress import Progress, silent, tracked
 from egodata.reports.limits import Checks
 from egodata.reports.pictures import check_pictures, measure, stored_pictures
@@ -92,7 +92,7 @@ def set_aside_records(paths: StorePaths) -> Iterator[Examined]:
 def _examine(
     episodes: EpisodeStore, paths: StorePaths, one: str, *, checks: Checks, noted: tuple[Finding, ...]
 ) -> Examined:
-    look_at = f"egodata preview {paths.root} {one}"
+    look_at = f"egodata preview {shell_word(paths.root)} {shell_word(one)}"
     damage = damage_seen(paths, one) if paths.episode_versions(one).is_dir() else None
     found = [Finding("files-damaged", Severity.ERROR, one, f"{damage}. Build it again from its delivery.")] if damage else []
     try:

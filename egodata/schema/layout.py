@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from egodata.errors import InputError, NotFoundError
+from egodata.names import shell_word
 from egodata.schema.ids import check_dataset_name, check_dataset_version, check_episode_id
 
 SCHEMA_VERSION = "v4.0"
@@ -108,7 +109,9 @@ def open_root(root: Path | str, *, create: bool = False) -> StorePaths:
     marker = paths.root / "store.json"
     if not marker.exists():
         if not create:
-            raise NotFoundError(f"store {root}: no store.json there. Make one with `egodata ingest RAW --vendor V --store {root}`.")
+            raise NotFoundError(
+                f"store {root}: no store.json there. Make one with `egodata ingest RAW --vendor V --store {shell_word(root)}`."
+            )
         _create(paths, marker)
     try:
         found = json.loads(marker.read_text("utf-8"))

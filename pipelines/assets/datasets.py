@@ -26,9 +26,10 @@ from pipelines.rules import rule_for
 DATASET = dg.AssetKey("dataset")
 NORM_STATS = dg.AssetKey("norm_stats")
 LOADER_PARITY = dg.AssetKey("loader_parity")
-OF_DATASET = dg.AssetDep(DATASET, partition_mapping=dg.AllPartitionMapping())
-"""A recipe's partition needs the dataset that its key begins with. Of the mappings that the daemon knows only `all` holds that one; with
-equal names, the default, it refuses a backfill since there is no dataset of the recipe's name."""
+OF_DATASET = dg.AssetDep(DATASET, partition_mapping=dg.SpecificPartitionsPartitionMapping([]))
+"""A recipe's partition needs the dataset that its key begins with, which no mapping that the daemon knows can say. This one draws the edge
+and names no partition: a frozen dataset never changes, so nothing made from it gets stale, and a new version leaves the others fresh.
+What else was tried is in docs/decisions/009-dagster-pages.md."""
 
 
 @dg.asset(
@@ -76,7 +77,7 @@ def norm_stats_asset(context: dg.AssetExecutionContext, store: StoreResource) ->
     page, _ = write_report(report_folder(paths, stats, dataset=manifest.ref), report, stats=stats)
     verdicts = finite_verdicts(stats)
     keep_verdicts(paths, {context.partition_key: verdicts}, asset="norm_stats", run_id=context.run.run_id)
-    require_passed(verdicts, what=f"statistics of {manifest.ref}")
+    require_passed(context, verdicts, what=f"statistics of {manifest.ref}")
     metadata = {**stats_metadata(stats), "report": dg.MetadataValue.path(page), "plot": stats_plot(stats), "checks": checks_table(verdicts)}
     return dg.MaterializeResult(data_version=dg.DataVersion(stats.key), metadata=metadata)
 

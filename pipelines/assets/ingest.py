@@ -7,6 +7,7 @@ import dagster as dg
 
 from pipelines.assets.raw import RAW_EPISODE
 from pipelines.building import attach, build, open_batch
+from pipelines.episode_checks import EPISODE_CHECKS
 from pipelines.partitions import RECORDINGS
 from pipelines.resources import OWNER, VIDEO_POOL, StoreResource
 
@@ -45,7 +46,8 @@ def _recording_asset(
 )
 def episode_zarr(context: dg.AssetExecutionContext, store: StoreResource) -> Iterator[None]:
     """Ingest the recordings of the run; exactly those that are set aside fail."""
-    build(open_batch(context, store.paths(), upstream=[RAW_EPISODE]), store)
+    checks = {name: (severity, blocking) for name, (severity, blocking, _) in EPISODE_CHECKS.items()}
+    build(open_batch(context, store.paths(), upstream=[RAW_EPISODE], checks=checks), store)
     yield from ()
 
 

@@ -23,6 +23,12 @@ PROGRAM = [sys.executable, "-c", "from pipelines.cli import main; main()"]
 WAIT_S = 120
 
 
+def environment(env: dict[str, str] | None) -> dict[str, str]:
+    """Return the environment of a program under test: with these sources first, whichever are installed."""
+    sources = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, "DAGSTER_DISABLE_TELEMETRY": "1", "PYTHONPATH": sources, **(env or {})}
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -31,8 +37,8 @@ def free_port() -> int:
 
 def egopipe(*words: str, env: dict[str, str] | None = None, timeout: float = 600) -> subprocess.CompletedProcess[str]:
     """Run one command to its end."""
-    given = {**os.environ, "DAGSTER_DISABLE_TELEMETRY": "1", **(env or {})}
-    return subprocess.run([*PROGRAM, *words], capture_output=True, text=True, env=given, timeout=timeout, check=False)
+    command = [*PROGRAM, *words]
+    return subprocess.run(command, capture_output=True, text=True, env=environment(env), timeout=timeout, check=False)
 
 
 def answers(url: str) -> bool:
@@ -47,7 +53,7 @@ def answers(url: str) -> bool:
 def up(root: Path, *words: str, env: dict[str, str] | None = None) -> Iterator[str]:
     """Serve a store until the block ends; the stop has to be clean."""
     port = free_port()
-    given = {**os.environ, "DAGSTER_DISABLE_TELEMETRY": "1", **(env or {})}
+    given = environment(env)
     log = (root.parent / f"up-{port}.log").open("wb")
     server = subprocess.Popen([*PROGRAM, "up", "--store", str(root), "--port", str(port), *words], env=given, stdout=log, stderr=log)
     address = f"http://127.0.0.1:{port}"

@@ -19,6 +19,7 @@ import pytest
 from egodata.schema.layout import open_root
 from pipelines.instance import open_instance
 from tests.e2e.pages import keep, see
+from tests.e2e.served import environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 PORT = 38611
@@ -32,14 +33,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return Path(own)
     root = tmp_path_factory.mktemp("browser") / "store"
     words = ["quickstart", "--store", str(root), "--episodes", "7", "--steps", "2", "--set", "evaluation.samples_per_head=8"]
-    subprocess.run([sys.executable, "-c", "from pipelines.cli import main; main()", *words], check=True, timeout=600)
+    subprocess.run([sys.executable, "-c", "from pipelines.cli import main; main()", *words], check=True, timeout=600, env=environment(None))
     return root
 
 
 @pytest.fixture(scope="module")
 def address(store: Path) -> Iterator[str]:
     words = ["up", "--store", str(store), "--port", str(PORT)]
-    server = subprocess.Popen([sys.executable, "-c", "from pipelines.cli import main; main()", *words])
+    server = subprocess.Popen([sys.executable, "-c", "from pipelines.cli import main; main()", *words], env=environment(None))
     try:
         url = f"http://127.0.0.1:{PORT}"
         deadline = time.monotonic() + WAIT_S

@@ -7,11 +7,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
+from egodata.schema.layout import open_root
+from pipelines.episode_checks import EPISODE_CHECKS
+from pipelines.instance import open_instance
 from pipelines.state import AssetState
 from tests.e2e.pages import keep, see
-from tests.e2e.served import deliver, state, up, wait_until
+from tests.e2e.served import deliver, egopipe, state, up, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 EPISODES, BROKEN = 60, "truncated-video:3,truncated-video:20,truncated-video:41"
@@ -95,13 +99,32 @@ def test_a_backfill_fails_exactly_the_broken_recordings_and_says_why(browser, se
     browser.get(f"{address}/assets/episode_zarr?view=partitions&status=FAILED")
     see(browser, *sorted(found.failed))
     keep(browser, "backfill-failed")
+    verdicts = evaluations(root)
+    assert {name: looked_at for name, (looked_at, _) in verdicts.items()} == dict.fromkeys(EPISODE_CHECKS, 57)
+    assert {good for name, (_, good) in verdicts.items() if name != "annotation_coverage"} == {57}  # some come without texts
     first = min(found.failed)
+    browser.get(f"{address}/assets/episode_zarr?view=partitions&status=FAILED&partition={first}")
+    see(browser, first, "failed, and did not materialize this asset", "View logs")
+    keep(browser, "failed-partition")
+    click(browser, "view logs")  # one click from the partition to the reasons of all
+    log = see(browser, "RUN_FAILURE", "3 of 60 partitions failed", *(f"{name}: video-unreadable: " for name in found.failed))
+    assert log.count("not a readable video") >= 3
+    keep(browser, "failed-reasons")
     browser.get(f"{address}/assets/episode_zarr?view=events&partition={first}&asset_event_type=ASSET_OBSERVATION")
     see(browser, first, "set aside", "not a readable video")
     keep(browser, "failed-recording")
     browser.get(f"{address}/overview/backfills")
     see(browser, "episode_zarr")
     keep(browser, "backfills")
+
+
+def evaluations(root: Path) -> dict[str, tuple[int, int]]:
+    """Return by check of the episodes how many verdicts its record in Dagster sums up, and how many of them are good."""
+    keys = [dg.AssetCheckKey(dg.AssetKey("episode_zarr"), name) for name in EPISODE_CHECKS]
+    with open_instance(open_root(root)) as instance:
+        records = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    seen = {key.name: record.event.dagster_event.asset_check_evaluation_data.metadata for key, record in records.items()}
+    return {name: (found["looked_at"].value, found["looked_at"].value - found["failed"].value) for name, found in seen.items()}
 
 
 def over(root: Path, materialized: int, failed: int) -> bool:
@@ -126,3 +149,14 @@ def test_after_the_repair_only_what_failed_is_run_and_all_is_green(browser, serv
     see(browser, "60")
     time.sleep(3)
     keep(browser, "all-green")
+
+
+def test_a_built_recording_that_comes_broken_says_so_on_its_own_page(browser, served) -> None:
+    root, address, _ = served
+    deliver(root, episodes=EPISODES, fault="truncated-video:7")
+    done = egopipe("backfill", "episode_zarr", "--store", str(root))  # what is stale
+    assert done.returncode == 1, done.stdout
+    (broken,) = zarr(root).failed
+    browser.get(f"{address}/assets/episode_zarr?view=partitions&status=FAILED&partition={broken}")
+    see(browser, broken, "Materialized", "set aside", "not a readable video")  # no click at all
+    keep(browser, "built-then-failed")

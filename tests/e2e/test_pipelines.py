@@ -20,11 +20,13 @@ from egodata.formats import open_store
 from egodata.formats.lance import build_lance
 from egodata.schema.layout import StorePaths, open_root
 from egodata.testing.world import WorldOptions, write_delivery
+from pipelines.assets.datasets import DATASET, NORM_STATS
 from pipelines.assets.ingest import EPISODE_ANNOTATIONS, EPISODE_CALIBRATION, EPISODE_ZARR
 from pipelines.assets.tables import PARITY_REPORT
 from pipelines.assets.training import TRAINING_RUN
 from pipelines.definitions import defs
 from pipelines.deliveries import Delivery, register
+from pipelines.episode_checks import EPISODE_CHECKS
 from pipelines.executors import EXECUTOR_VARIABLE
 from pipelines.instance import open_instance
 from pipelines.launch import Launcher
@@ -50,6 +52,18 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StorePaths:
 def instance(paths: StorePaths) -> Iterator[dg.DagsterInstance]:
     with open_instance(paths) as instance:
         yield instance
+
+
+def evaluations(instance: dg.DagsterInstance) -> dict[str, tuple[str, int, int]]:
+    """Return by check of the episodes: status of its last record in Dagster, how many verdicts it sums up, how many of them say no."""
+    keys = [dg.AssetCheckKey(EPISODE_ZARR, name) for name in EPISODE_CHECKS]
+    found = {}
+    for key, record in instance.event_log_storage.get_latest_asset_check_execution_by_key(keys).items():
+        evaluation = record.event.dagster_event.event_specific_data
+        seen = evaluation.metadata if isinstance(evaluation, dg.AssetCheckEvaluation) else None
+        counts = (-1, -1) if seen is None else (seen["looked_at"].value, seen["failed"].value)
+        found[key.name] = (record.status.value, *counts)
+    return found
 
 
 def deliver(paths: StorePaths, *, episodes: int, fault: str | None = None) -> tuple[str, ...]:
@@ -185,6 +199,8 @@ def test_exactly_the_failed_partition_fails_and_a_rerun_after_repair_does_only_t
     (page,) = (paths.reports / "ingest").glob("monday-*.html")
     assert ids[1] in page.read_text() and "video-unreadable" in page.read_text()
     before = instance.get_latest_storage_id_by_partition(EPISODE_ZARR, dg.DagsterEventType.ASSET_MATERIALIZATION)
+    # Dagster skips the steps of the checks: the batch gives the verdicts on what was built, also when a recording failed.
+    assert evaluations(instance) == dict.fromkeys(EPISODE_CHECKS, ("SUCCEEDED", 2, 0))
 
     deliver(paths, episodes=3)  # the vendor sends the whole file
     assert isinstance(look(instance), dg.SensorResult)
@@ -193,6 +209,8 @@ def test_exactly_the_failed_partition_fails_and_a_rerun_after_repair_does_only_t
     assert set(after) == set(ids)
     assert {recording: after[recording] for recording in before} == dict(before)
     assert statuses(instance, ids) == dict.fromkeys(ids, "MATERIALIZED")
+    without_texts = {"annotation_coverage": ("FAILED", 3, 1)}  # what was repaired has none, which stops nothing
+    assert evaluations(instance) == dict.fromkeys(EPISODE_CHECKS, ("SUCCEEDED", 3, 0)) | without_texts
     assert not paths.quarantine("mecka", "monday", ids[1]).exists()
 
     assert launcher.partitions(EPISODE_ANNOTATIONS, RECORDINGS, keys=ids) == 0
@@ -243,6 +261,9 @@ def test_a_freeze_waits_for_content_parity(paths: StorePaths, instance: dg.Dagst
     provenance = load_dataset(paths, "synthetic@v1").provenance
     assert {waiver["reason"] for waiver in provenance["waivers"]} == {"compared by hand"}
     assert len(provenance["waivers"]) == 8
+    key = "synthetic--v1--human_wrist6d"
+    instance.add_dynamic_partitions("dataset_recipes", [key])
+    launcher.asset(NORM_STATS, partition=key)
     event = instance.get_latest_materialization_event(dg.AssetKey("dataset"))
     assert event is not None
     assert provenance["run_id"] == event.run_id
@@ -253,6 +274,8 @@ def test_a_freeze_waits_for_content_parity(paths: StorePaths, instance: dg.Dagst
     proven = load_dataset(paths, "synthetic@v2").provenance
     assert "waivers" not in proven
     assert proven["made_from"]["parity_report"]["run_id"]
+    assert stale(instance, DATASET, "synthetic--v1") == "STALE"  # its own inputs are newer, and yet it will stay what it is
+    assert stale(instance, NORM_STATS, key) == "FRESH"  # another version is nothing to it
 
 
 def waive(paths: StorePaths, ids: list[str]) -> None:
@@ -266,7 +289,7 @@ def test_the_server_starts_once_backfills_and_stops_on_sigterm_also_in_the_backg
     paths, ids = served.deliver(root, episodes=3, fault="truncated-video:1")
     port = str(served.free_port())
     command = [*served.PROGRAM, "up", "--store", str(root), "--port", port]
-    given = {**os.environ, "DAGSTER_DISABLE_TELEMETRY": "1", EXECUTOR_VARIABLE: "in_process"}
+    given = served.environment({EXECUTOR_VARIABLE: "in_process"})
     # As a shell without job control starts it: SIGINT is ignored.
     server = subprocess.Popen(["sh", "-c", f"trap '' INT; exec {subprocess.list2cmdline(command)}"], env=given, stdout=subprocess.PIPE)
     try:

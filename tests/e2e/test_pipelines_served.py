@@ -14,6 +14,7 @@ from egodata.cli.main import cli, run
 from egodata.schema.layout import StorePaths, open_root
 from pipelines.history import read_history
 from pipelines.instance import open_instance
+from pipelines.remote import ask
 from pipelines.state import AssetState
 from tests.e2e.kills import kill_often
 from tests.e2e.served import deliver, egopipe, state, status, up, wait_until
@@ -154,6 +155,17 @@ def test_a_run_from_elsewhere_is_reported_and_lineage_goes_both_ways(served: tup
     back = json.loads(egopipe("lineage", "--episode", first["episode_id"], "--store", str(root), "--json").stdout.splitlines()[-1])
     assert {use["dataset"] for use in back["datasets"]} == {"synthetic@v1", "synthetic@v2"}
     assert [run["run"] for run in back["runs"]] == ["elsewhere"]
+
+
+def test_another_dataset_version_leaves_statistics_and_loader_parity_fresh(served: tuple[Path, str]) -> None:
+    root, address = served
+    done = egopipe("backfill", "dataset", "--partition", "synthetic--v3", "--store", str(root))
+    assert done.returncode == 0, done.stdout
+    wanted = "assetNodeOrError(assetKey: $key) { ... on AssetNode { staleStatus(partition: $part) } }"
+    query = f"query($key: AssetKeyInput!, $part: String) {{ {wanted} }}"
+    for name in ("norm_stats", "loader_parity"):
+        asked = {"key": {"path": [name]}, "part": "synthetic--v2--human_wrist6d"}
+        assert ask(address, query, variables=asked)["assetNodeOrError"] == {"staleStatus": "FRESH"}
 
 
 def train(root: Path, run: str) -> None:

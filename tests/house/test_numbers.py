@@ -1,6 +1,7 @@
 """The house numbers of CONTRIBUTING.md, measured on the source."""
 
 import ast
+import re
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -132,3 +133,25 @@ def test_configs_are_few_and_hold_values_only(repository):
     assert sum(_lines(path) for path in files) <= YAML_LINES
     code = [f"{path.relative_to(repository)}" for path in files if "_target_" in path.read_text() or "${" in path.read_text()]
     assert code == [], "configs hold values only: no _target_, no expressions"
+
+
+COMMAND = re.compile(r"\b(?:egodata|egopipe|egotrain) (?!reads|no )[a-z]+(?=[ `])[^`]*")
+"""A command of ours inside a text, up to the end of its quotation; `this egodata reads up to` is none."""
+
+
+def _unquoted(string: ast.JoinedStr) -> list[str]:
+    """Return the expressions that stand inside a command of ours in a text and may bring spaces into it."""
+    pieces = [part.value if isinstance(part, ast.Constant) else "\0" for part in string.values]
+    values = [ast.unparse(part.value) for part in string.values if not isinstance(part, ast.Constant)]
+    text = "".join(pieces)
+    ranges = [(text[: found.start()].count("\0"), text[: found.end()].count("\0")) for found in COMMAND.finditer(text)]
+    return [value for first, last in ranges for value in values[first:last] if "shell_word" not in value and "shlex.quote" not in value]
+
+
+def test_commands_in_messages_can_be_copied(repository):
+    found = set()
+    for path in _sources(repository):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                found |= {f"{path.relative_to(repository).as_posix()}: {value}" for value in _unquoted(node)}
+    assert found == set(), "a command in a message names a value that may hold a space: egodata.names.shell_word"

@@ -19,6 +19,8 @@ from egodata.schema.layout import open_root, require_writable, write_atomic
 def test_a_store_is_made_once_and_opened_again(tmp_path):
     with pytest.raises(NotFoundError, match="no store.json there. Make one with"):
         open_root(tmp_path / "s")
+    with pytest.raises(NotFoundError, match=r"Make one with `egodata ingest RAW --vendor V --store '/.*/week 3'`"):
+        open_root(tmp_path / "week 3")
     made = open_root(tmp_path / "s", create=True)
     before = (made.root / "store.json").read_bytes()
     assert open_root(tmp_path / "s", create=True) == made

@@ -15,6 +15,7 @@ import lance
 import pyarrow as pa
 
 from egodata.errors import ConflictError, CorruptEpisodeError, HandleError, NotFoundError
+from egodata.names import shell_word
 from egodata.schema.layout import StorePaths
 
 EPISODES, FRAMES, VIDEOS, ANNOTATIONS = "episodes", "frames", "videos", "annotations"
@@ -147,7 +148,7 @@ def open_table(paths: StorePaths, table: str, *, version: int | str | None = Non
     if not path.is_dir():
         if table != EPISODES and table_path(paths, EPISODES).is_dir():
             raise CorruptEpisodeError(f"store {paths.root}: Lance table {table} is gone, others are there. {REBUILD}")
-        raise NotFoundError(f"store {paths.root}: no Lance table {table}. Make one with `egodata lance build {paths.root}`.")
+        raise NotFoundError(f"store {paths.root}: no Lance table {table}. Make one with `egodata lance build {shell_word(paths.root)}`.")
     try:
         return lance.dataset(path, version=version, session=session)
     except (ValueError, OSError) as error:

@@ -17,6 +17,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from egodata.errors import ConflictError, CorruptEpisodeError, EpisodeNotFoundError, SchemaError
+from egodata.names import shell_word
 from egodata.schema.canonical import canonical_json
 from egodata.schema.ids import case_collisions, check_episode_id
 from egodata.schema.layout import CONTENT_PREFIX, StorePaths
@@ -87,7 +88,7 @@ def current_version(paths: StorePaths, episode_id: str) -> Version:
     try:
         target = os.readlink(link)
     except FileNotFoundError as error:
-        raise EpisodeNotFoundError(f"episode {episode_id}: not in {paths.zarr}. See `egodata inspect {paths.root}`.") from error
+        raise EpisodeNotFoundError(f"episode {episode_id}: not in {paths.zarr}. See `egodata inspect {shell_word(paths.root)}`.") from error
     except OSError as error:
         raise CorruptEpisodeError(
             f"episode {episode_id}: {episode_id}{SUFFIX} is no link ({error.strerror}). Old stores need a migration."

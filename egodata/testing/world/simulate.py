@@ -149,6 +149,7 @@ def _stamps(rng: np.random.Generator, session: Session, times_s: Array, *, place
 def _delivered(rng: np.random.Generator, frames: int) -> NDArray[np.bool_]:
     delivered = np.ones((frames, 2), bool)
     if rng.random() < GAP_SHARE:
-        start, length, side = rng.integers(frames - 20), rng.integers(5, 15), rng.integers(2)
+        # at 5 frames a second an episode can have fewer than 20: its gap begins with it
+        start, length, side = rng.integers(max(1, frames - 20)), rng.integers(5, 15), rng.integers(2)
         delivered[start : start + length, side] = False
     return delivered

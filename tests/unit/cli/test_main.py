@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import click
@@ -54,6 +55,30 @@ def test_a_reader_that_goes_away_does_not_change_the_status():
         shown = f"set -o pipefail; {sys.executable} -c '{TALL}' {words}"
         done = subprocess.run(["bash", "-c", shown], capture_output=True, text=True, timeout=60, check=False)
         assert (done.returncode, done.stdout.strip(), done.stderr) == (0, stdout, "")
+
+
+SLOW_IMPORT = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a terminal, wherever the tests were started
+print("importing", flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("program", ["egodata", "egopipe", "egotrain"])
+@pytest.mark.parametrize("installed", [True, False])
+def test_an_interruption_while_a_program_is_being_imported_is_one_line(tmp_path, repository, program, installed):
+    (tmp_path / "click.py").write_text(SLOW_IMPORT)  # what every command line imports first
+    module, _, name = tomllib.loads((repository / "pyproject.toml").read_text())["project"]["scripts"][program].partition(":")
+    script = f"import sys; from {module} import {name}; sys.exit({name}())"  # what pip puts into the installed program
+    words = ["-c", script] if installed else ["-m", module.removesuffix(".__main__")]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(repository)])}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, *words], env=env, cwd=tmp_path, text=True, **pipes) as started:
+        assert started.stdout.readline() == "importing\n"
+        started.send_signal(signal.SIGINT)
+        _, err = started.communicate(timeout=60)
+    assert (started.returncode, err) == (130, f"{program}: interrupted; what was finished stays, run it again to go on\n")
 
 
 def test_sigterm_ends_like_an_interruption(capsys):

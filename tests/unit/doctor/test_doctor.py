@@ -1,19 +1,23 @@
 """`egodata doctor` on deliveries and stores, and waivers wherever findings are shown."""
 
 import json
+import os
 import shutil
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
 from egodata.cli.main import cli, run
 from egodata.doctor import examine_delivery
-from egodata.doctor.delivery import guess_vendor, job_for
+from egodata.doctor.delivery import job_for
+from egodata.doctor.several import Place, find_deliveries
 from egodata.errors import InputError
 from egodata.findings import Severity
 from egodata.ingest import discover
 from egodata.reports.limits import Checks
+from egodata.testing.world import WorldOptions, write_delivery
 from tests.unit.ingest.conftest import IDS, bench, raw, video  # noqa: F401  fixtures
 from tests.unit.vendors.conftest import LeRobotFiles, MeckaFiles
 
@@ -111,18 +115,82 @@ def test_a_waiver_is_shown_by_validate_inspect_and_the_reports(raw, bench, capsy
     assert {item.id: item.waived for item in bench().findings}[ids["calibration-invented"]] == "a test rig"
 
 
-def test_the_vendor_is_found_or_asked_for(raw, bench, tmp_path, video):  # noqa: F811
-    assert guess_vendor(bench.raw) == "mecka"
+def test_every_delivery_in_a_folder_is_found_with_its_vendor(raw, bench, tmp_path, video):  # noqa: F811
+    assert find_deliveries(bench.raw) == (Place(bench.raw, ("mecka",)),)
     LeRobotFiles(tmp_path / "arms", video).write()
-    assert guess_vendor(tmp_path / "arms") == "lerobot"
+    assert find_deliveries(tmp_path / "arms") == (Place(tmp_path / "arms", ("lerobot",)),)
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="neither a store nor a delivery"):
-        guess_vendor(tmp_path / "empty")
-    shutil.copytree(tmp_path / "arms" / "meta", bench.raw / "meta")
-    shutil.copytree(tmp_path / "arms" / "data", bench.raw / "data")
-    shutil.copytree(tmp_path / "arms" / "videos", bench.raw / "videos")
-    with pytest.raises(InputError, match="can be read as lerobot and as mecka. Say which"):
-        guess_vendor(bench.raw)
+        find_deliveries(tmp_path / "empty")
+    for name in ("meta", "data", "videos"):  # two vendors' files side by side in one folder
+        shutil.copytree(tmp_path / "arms" / name, bench.raw / name)
+    assert find_deliveries(bench.raw) == (Place(bench.raw, ("lerobot",)), Place(bench.raw, ("mecka",)))
+
+
+def test_deliveries_are_found_below_and_apart_from_those_of_a_reader_that_looks_deep(tmp_path):
+    small = {"episodes": 2, "operators": 2, "size": (64, 64), "fps": 10, "seed": 1}
+    for name, vendor in (("mon/aria", "aria"), ("mon/mecka", "mecka"), ("tue", "mecka"), ("eva", "eva")):
+        write_delivery(tmp_path / name, WorldOptions(vendor=vendor, **small))
+    sure = {"mon/aria": "aria", "mon/mecka": "mecka", "tue": "mecka"}
+    places = tuple(Place(tmp_path / name, (vendor,)) for name, vendor in sure.items())
+    assert find_deliveries(tmp_path) == (Place(tmp_path / "eva", ("egodex", "eva")), *places)
+    shutil.copytree(tmp_path / "mon" / "aria", tmp_path / "tue" / "aria")
+    assert set(find_deliveries(tmp_path)) >= {*places, Place(tmp_path / "tue" / "aria", ("aria",))}
+    with pytest.raises(InputError, match="eva: can be read as egodex and as eva. Say which"):
+        find_deliveries(tmp_path / "eva")
+
+
+def test_a_folder_of_several_vendors_is_examined_whole(tmp_path, capsys):
+    root = tmp_path / "of all vendors"
+    small = {"episodes": 2, "operators": 2, "size": (64, 64), "fps": 10, "seed": 1}
+    for vendor in ("aria", "mecka"):
+        write_delivery(root / vendor, WorldOptions(vendor=vendor, fault="truncated-video:1" if vendor == "mecka" else None, **small))
+    words = ["doctor", str(root), "--workers", "0", "--no-pictures"]
+    assert run(cli, words, program="egodata") == 1
+    out = capsys.readouterr().out
+    assert "aria delivery" in out and "mecka delivery" in out and f"aria {root / 'aria'}: pass; mecka {root / 'mecka'}: fail" in out
+    assert run(cli, ["doctor", str(root / "aria"), "--workers", "0", "--no-pictures"], program="egodata") == 0  # a pass hides no fail
+    write_delivery(root / "eva", WorldOptions(vendor="eva", **small))
+    status, value = doctor(capsys, *words[1:])
+    assert (status, value["kind"], value["verdict"]) == (1, "deliveries", "fail")
+    assert [(found["vendor"], found["subjects"]) for found in value["deliveries"]] == [("aria", 2), ("mecka", 2)]
+    assert value["not_looked_at"] == [{"path": str(root / "eva"), "vendors": ["egodex", "eva"]}]
+    assert run(cli, words, program="egodata") == 1
+    assert f"Say which: egodata doctor '{root / 'eva'}' --vendor egodex" in capsys.readouterr().out
+    assert run(cli, [*words, "--dataset", "mine"], program="egodata") == 2
+    assert "holds 3 deliveries, and --dataset goes with one of them" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_opened_is_named_and_stops_nothing(raw, bench, capsys):  # noqa: F811
+    closed = bench.raw.parent / "both" / "closed"
+    shutil.copytree(bench.raw, closed.parent / "open")
+    closed.mkdir()
+    assert run(cli, ["doctor", str(closed.parent), "--no-pictures", "--workers", "0"], program="egodata") == 0
+    with unreadable(closed):
+        assert find_deliveries(closed.parent) == (Place(closed, ()), Place(closed.parent / "open", ("mecka",)))
+        status, value = doctor(capsys, closed.parent, "--workers", "0", "--no-pictures")
+    assert (status, value["not_looked_at"]) == (1, [{"path": str(closed), "vendors": []}])
+    assert [found["verdict"] for found in value["deliveries"]] == ["pass"]
+
+
+@contextmanager
+def unreadable(folder):
+    """Take away the permission to open a folder, also from root; what lies around it stays readable."""
+    private = [path for path in folder.parents if not path.stat().st_mode & 0o001]
+    modes = {path: path.stat().st_mode for path in (folder, *private)}
+    for path in private:
+        path.chmod(0o755)
+    folder.chmod(0)
+    root = os.geteuid() == 0
+    try:
+        if root:
+            os.seteuid(65534)
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+        for path, mode in modes.items():
+            path.chmod(mode)
 
 
 def test_tables_for_people(raw, bench, capsys):  # noqa: F811

@@ -10,7 +10,10 @@ import pytest
 from egodata.doctor.stored import known_findings
 from egodata.findings import Finding, Severity
 from egodata.schema.layout import StorePaths, open_root
-from pipelines.history import Verdict, keep_verdicts, newest, read_history
+from pipelines.check_summary import summed_up
+from pipelines.dataset_checks import require_passed
+from pipelines.history import WARN, Verdict, keep_verdicts, newest, newest_table, read_history
+from pipelines.metadata import REASONS, reasons_text
 from pipelines.notices import COMMAND_VARIABLE, keep_notice, notices_file
 from pipelines.waivers import keep_gate_findings
 
@@ -39,6 +42,29 @@ def test_every_verdict_is_kept_and_the_newest_is_found(paths: StorePaths) -> Non
     }
 
 
+def test_a_check_is_summed_up_over_the_newest_verdict_of_every_partition(paths: StorePaths) -> None:
+    nothing = summed_up(newest_table(paths, asset="episode_zarr"), "digests", severity=WARN, blocking=False)
+    assert (nothing["passed"], nothing["metadata"]["looked_at"]) == (False, 0)
+    for number, (first, second) in enumerate([(False, True), (True, False)]):  # a is repaired, b breaks
+        verdicts = {"a": [Verdict("digests", first, f"a{number}", episode_id="a")], "b": [Verdict("digests", second, episode_id="b")]}
+        keep_verdicts(paths, verdicts, asset="episode_zarr", run_id=f"run-{number}")
+    keep_verdicts(paths, {"c": [Verdict("schema", True, episode_id="c")]}, asset="episode_zarr", run_id="run-2")
+    found = summed_up(newest_table(paths, asset="episode_zarr"), "digests", severity=WARN, blocking=False)
+    assert (found["passed"], found["severity"]) == (False, dg.AssetCheckSeverity.WARN)
+    assert (found["metadata"]["looked_at"], found["metadata"]["failed"]) == (2, 1)
+    (failure,) = found["metadata"]["failures"].records
+    assert (failure.data["partition"], failure.data["episode"]) == ("b", "b")
+    assert summed_up(newest_table(paths, asset="episode_zarr"), "schema", severity=WARN, blocking=False)["passed"]
+
+
+def test_the_failure_of_a_batch_names_every_recording_with_its_gravest_finding() -> None:
+    findings = [Finding("late", Severity.WARNING, "a", "starts late"), Finding("broken", Severity.ERROR, "a", "no video")]
+    assert reasons_text([*findings, Finding("gone", Severity.ERROR, "b", "not delivered")]) == "a: broken: no video\nb: gone: not delivered"
+    many = reasons_text([Finding("broken", Severity.ERROR, f"r{number:03d}", "no video") for number in range(REASONS + 3)]).splitlines()
+    assert len(many) == REASONS + 1
+    assert many[-1] == "and 3 more; `egopipe status` names all"
+
+
 def test_a_closed_gate_leaves_its_findings_to_be_looked_up(paths: StorePaths) -> None:
     finding = Finding("content-unproven", Severity.ERROR, "ep", "not proven", stream="parity/content", content="c" * 64)
     keep_gate_findings(paths, [finding], gate="freeze of mine@v1")
@@ -62,3 +88,21 @@ def test_a_failed_run_leaves_a_line_and_calls_the_labs_program(
     keep_notice(paths, run, reasons=["again"])
     assert len(notices_file(paths).read_text().splitlines()) == 2
     assert f"{COMMAND_VARIABLE} failed" in caplog.text
+
+
+def test_an_asset_that_its_own_check_fails_leaves_the_verdict_in_dagster() -> None:
+    @dg.asset
+    def made(context: dg.AssetExecutionContext) -> None:
+        require_passed(context, [Verdict("finite", False, "not finite: x", blocking=True)], what="statistics of a@v1")
+
+    @dg.asset_check(asset=made)
+    def finite() -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed=True)
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        done = dg.materialize([made, finite], instance=instance, raise_on_error=False)
+        key = dg.AssetCheckKey(dg.AssetKey("made"), "finite")
+        record = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
+    assert not done.success
+    assert record.status.value == "FAILED"
+    assert record.event.dagster_event.asset_check_evaluation_data.metadata["seen"].value == "not finite: x"

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings, strategies as st
 
 from egodata.geometry.camera import project
 from egodata.geometry.hand import hand_poses
@@ -10,7 +11,7 @@ from egodata.testing.world import WorldOptions
 from egodata.testing.world.camera import VENDOR_DISTORTION, VENDOR_TO_OPENCV
 from egodata.testing.world.layout import ZONE_M
 from egodata.testing.world.options import MAX_FRAMES, MIN_FRAMES
-from egodata.testing.world.simulate import SimulatedEpisode, simulate_episode
+from egodata.testing.world.simulate import SimulatedEpisode, _delivered, simulate_episode
 
 OPTIONS = WorldOptions(operators=5, episodes=25, seed=2)
 
@@ -78,6 +79,26 @@ def test_lengths_stamps_and_sessions(episodes):
     annotated = sum(e.annotated for e in episodes)
     assert 0 < annotated < len(episodes)
     assert 0 < sum(not e.delivered.all() for e in episodes) < len(episodes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(fps=st.integers(5, 120) | st.integers(5, 8), seed=st.integers(0, 2**63 - 1), index=st.integers(0, 99))
+@example(fps=5, seed=0, index=0)
+def test_every_accepted_rate_gives_episodes(fps, seed, index):
+    episode = simulate_episode(WorldOptions(operators=3, episodes=100, seed=seed, size=(64, 64), fps=fps), index)
+    assert MIN_FRAMES / 30 * fps <= episode.frames <= MAX_FRAMES / 30 * fps  # 3 to 8 s
+    assert (np.diff(episode.stamps_ns) > 0).all()
+    assert episode.delivered.shape == (episode.frames, 2)
+    hidden = np.flatnonzero(~episode.delivered.all(axis=1))
+    assert episode.delivered.any(axis=0).all() and len(hidden) < 15
+    assert hidden.tolist() == list(range(*((hidden[0], hidden[-1] + 1) if len(hidden) else (0, 0))))  # one stretch
+
+
+def test_gaps_are_where_they_always_were():
+    starts = [_delivered(np.random.default_rng(seed), 120) for seed in range(6)]
+    stretches = [np.flatnonzero(~hands.all(axis=1))[[0, -1]].tolist() for hands in starts if not hands.all()]
+    assert stretches == [[10, 16], [17, 23]]
+    assert all(_delivered(np.random.default_rng(seed), frames).any(axis=0).all() for seed in range(200) for frames in (15, 20, 21))
 
 
 def test_an_episode_does_not_depend_on_how_many_there_are_but_on_the_seed():
