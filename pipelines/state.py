@@ -58,8 +58,8 @@ def failed_partitions(
     failed = [name for name, status in statuses.items() if status is not None and status.value == "FAILED"]
     if not failed:
         return {}
-    rows = newest(read_history(paths, asset=key.to_python_identifier()))
-    said = {row["partition"]: str(row["value"]) for row in rows if row["check"] == "built" and not row["passed"]}
+    rows = newest(read_history(paths, asset=key.to_python_identifier(), check="built"))
+    said = {row["partition"]: str(row["value"]) for row in rows if not row["passed"]}
     runs = instance.event_log_storage.get_latest_asset_partition_materialization_attempts_without_materializations(key)
     reasons: dict[str, str] = {}
     for name in failed:
