@@ -16,7 +16,7 @@ from pipelines.units import Unit
 
 SETTLE_VARIABLE = "EGO_SETTLE_S"
 SETTLE_S = 30.0
-REST_FACTOR, LONGEST_REST_S = 10.0, 600.0
+LONG_LOOK_S, REST_FACTOR, LONGEST_REST_S = 3.0, 10.0, 600.0
 _REST = "rest"
 
 
@@ -68,10 +68,14 @@ def _remembered(cursor: str | None) -> Mapping[str, tuple[str, float]]:
 
 
 def rested(cursor: str, *, begun_s: float, ended_s: float) -> str:
-    """Return the cursor with a rest of ten times what the look took, so that looking at 100,000 recordings takes a tenth of a core."""
-    return json.dumps(
-        {**json.loads(cursor), _REST: round(ended_s + min(REST_FACTOR * (ended_s - begun_s), LONGEST_REST_S), 3)}, sort_keys=True
-    )
+    """Return the cursor with a rest of ten times what the look took, so that looking at 100,000 recordings takes a tenth of a core.
+
+    A look of less than three seconds needs none: the sensor's own interval is longer.
+    """
+    took_s = ended_s - begun_s
+    if took_s < LONG_LOOK_S:
+        return cursor
+    return json.dumps({**json.loads(cursor), _REST: round(ended_s + min(REST_FACTOR * took_s, LONGEST_REST_S), 3)}, sort_keys=True)
 
 
 def rest_left_s(cursor: str | None, *, now_s: float) -> float:

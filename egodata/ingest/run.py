@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -83,8 +83,7 @@ def ingest(
     kept = None
     if options.copy:
         kept, discovery = _kept(discovery, vendor, filled, raw=raw, options=options, hashes=hashes, progress=progress)
-    only = None if options.only is None else frozenset(options.only)
-    selected = _select(_without_collisions(_named(discovery, paths, options), paths, unique=vendor.unique_ids, only=only), options)
+    selected = _select(_without_collisions(_named(discovery, paths, options), paths, options, unique=vendor.unique_ids), options)
     twins = {} if vendor.unique_ids else known_raw(paths, vendor.name)
     waivers = read_waivers(paths.ledger)
     job = Job(paths, filled, options.settings, settings, options.force, clips, options.stall_s, waivers, twins, hashes)
@@ -180,15 +179,16 @@ def _select(discovery: Discovery, options: IngestOptions) -> Discovery:
     return Discovery(tuple(recordings), tuple(item for item in discovery.absent if item in wanted), tuple(refused))
 
 
-def _without_collisions(discovery: Discovery, paths: StorePaths, *, unique: bool, only: Collection[str] | None) -> Discovery:
+def _without_collisions(discovery: Discovery, paths: StorePaths, options: IngestOptions, *, unique: bool) -> Discovery:
     """Refuse recordings whose id is another one's, ignoring case: twice in the delivery, or already in the store.
 
-    With `only`, the others are left as they are: they are not treated, so what the store has of them does not matter.
+    With `options.only`, the others are left as they are: they are not treated, so what the store has of them does not matter.
     """
     same = Counter(ref.id.lower() for ref in discovery.recordings)
     exact = Counter(ref.id for ref in discovery.recordings)
     stored = {recording.lower(): recording for recording in known_recordings(paths)}
     clear, refused = [], list(discovery.refused)
+    only = None if options.only is None else frozenset(options.only)
     for ref in discovery.recordings:
         if only is not None and ref.id not in only:
             clear.append(ref)

@@ -83,7 +83,7 @@ def _recording(delivery: Path, folder: Path, options: VendorOptions) -> Recordin
             options,
             ("id-invalid", f"{path.name}: id {str(identity)[:60]!r}, expected 1 to 96 of A-Z a-z 0-9 _ -. Ask for another id."),
         )
-    files = recording_files(path, value, there)
+    files = recording_files(path, value, there=there)
     for file in files.values():
         if file.name in there.links and not is_inside(delivery, file):
             return _refused(
@@ -146,7 +146,7 @@ def _episode(path: Path, there: Listing) -> dict[str, Any] | None:
     return value if isinstance(value, dict) and "id" in value and isinstance(value.get("urls"), dict) else None
 
 
-def recording_files(json_path: Path, value: Mapping[str, Any], there: Listing) -> dict[str, Path]:
+def recording_files(json_path: Path, value: Mapping[str, Any], *, there: Listing) -> dict[str, Path]:
     """Return the path of each kind of file, whether it exists or not; nothing is downloaded.
 
     The video is ``<id>_video.mp4`` if there, then what the URL names, then ``video.mp4``; others are what the URL names,

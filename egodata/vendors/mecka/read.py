@@ -56,7 +56,7 @@ def read_recording(ref: RecordingRef, config: MeckaConfig) -> Drafts:
     given = value.get("user_id")
     if ref.operator is None and given is not None:
         notes.add("operator-unusable", f"user_id {str(given)[:40]!r}: expected text, so the operator is unknown", stream="user_id")
-    files = recording_files(ref.files["media"][0], value, there)
+    files = recording_files(ref.files["media"][0], value, there=there)
     have = {kind: path if path.name in there.files else None for kind, path in files.items()}
     for kind in ("video", "hands", "egomotion"):
         if have[kind] is None:

@@ -80,6 +80,7 @@ def test_a_look_that_takes_long_is_followed_by_a_rest() -> None:
     assert rest_left_s(cursor, now_s=131) == pytest.approx(101)
     assert rest_left_s(cursor, now_s=232) == 0
     assert keys(settled(cursor, [unit("a", "1")], now_s=232, wait_s=30, limit=500)) == ["a"]  # what it waits for is remembered beside it
+    assert rested(look.cursor, begun_s=100, ended_s=102.9) == look.cursor
     assert rest_left_s(rested(look.cursor, begun_s=0, ended_s=10_000), now_s=10_000) == LONGEST_REST_S
 
 
