@@ -17,10 +17,10 @@ from pipelines.episode_checks import check_episode
 from pipelines.events import input_tags, partition_materialization
 from pipelines.history import Verdict, keep_verdicts, newest_table
 from pipelines.metadata import checks_table, findings_table, findings_text, reasons_text
-from pipelines.units import Unit
+from pipelines.units import Unit, is_shard
 
-FLUSH_EVERY = 50
-"""Partitions after which the verdicts so far are kept, so that a killed batch loses few."""
+FLUSH_EVERY = 300
+"""Verdicts after which they are kept, so that a killed batch loses few: those of fifty recordings, or of one shard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Batch:
                 metadata={**_joined(made), "checks": checks_table(verdicts)},
             )
             self.context.log_event(event)
-        if len(self._verdicts) % FLUSH_EVERY == 0:
+        if sum(map(len, self._verdicts.values())) >= FLUSH_EVERY:
             self._flush()
 
     def _check(self, contents: Mapping[str, str]) -> tuple[list[Verdict], list[Finding]]:
@@ -144,10 +144,11 @@ class Batch:
 
     def _fail(self, key: str, findings: tuple[Finding, ...], *, of: int = 1) -> None:
         self.failed[key] = findings
-        self._verdicts.setdefault(key, []).append(Verdict("built", False, findings[0].message, blocking=True))
-        self.context.log.error(findings_text(findings))
         recordings = len({finding.episode for finding in findings})
         reason = findings_text(findings) if of == 1 else f"{recordings} of {of} recordings:\n{findings_text(findings)}"
+        seen = reason if is_shard(key) else findings[0].message  # a shard's own name says nothing about which recording it is
+        self._verdicts.setdefault(key, []).append(Verdict("built", False, seen, blocking=True))
+        self.context.log.error(findings_text(findings))
         metadata: dict[str, Any] = {"failed": dg.MetadataValue.md(f"**set aside**: {reason}"), "findings": findings_table(findings)}
         tags = self._inputs.get(key, {})  # so that the same bytes are not tried again by themselves
         self.context.log_event(dg.AssetObservation(self.context.asset_key, partition=key, metadata=metadata, tags=tags))

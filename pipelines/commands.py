@@ -13,7 +13,7 @@ from egodata.names import shell_word
 from egodata.parity import latest
 from egodata.schema.layout import StorePaths, open_root, require_writable
 from pipelines.deliveries import Delivery, deliveries, register
-from pipelines.due import due_partitions, stale_partitions
+from pipelines.due import stale_partitions
 from pipelines.instance import open_instance
 from pipelines.partitions import RECORDINGS
 from pipelines.resources import STORE_VARIABLE
@@ -98,9 +98,10 @@ def _chosen(instance: dg.DagsterInstance, paths: StorePaths, key: dg.AssetKey, *
     if everything:
         return all_partitions(instance, key)
     if definition is RECORDINGS:
-        due = set(due_partitions(instance, key)) | set(stale_partitions(instance, key))
-        return [part for part in all_partitions(instance, key) if part in due]
-    return [part for part in all_partitions(instance, key) if part not in instance.get_materialized_partitions(key)]
+        stale = set(stale_partitions(instance, key))
+        return [part for part in all_partitions(instance, key) if part in stale]
+    there = instance.get_materialized_partitions(key)
+    return [part for part in all_partitions(instance, key) if part not in there]
 
 
 def _say(asked: Asked, keys: Sequence[dg.AssetKey], paths: StorePaths) -> int:

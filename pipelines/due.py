@@ -23,12 +23,9 @@ def due_partitions(instance: dg.DagsterInstance, key: dg.AssetKey) -> list[str]:
     """
     observed = latest_observed(instance, RAW_EPISODE)
     tried = latest_tried(instance, key, upstream=RAW_EPISODE)
-    fresh = {part for part in observed if part not in stale_partitions(instance, EPISODE_ZARR, observed=observed)}
-    return [
-        part
-        for part in stale_partitions(instance, key, observed=observed)
-        if tried.get(part) != observed[part] and (key == EPISODE_ZARR or part in fresh)
-    ]
+    stale = stale_partitions(instance, key, observed=observed)
+    waiting = set() if key == EPISODE_ZARR else set(stale_partitions(instance, EPISODE_ZARR, observed=observed))
+    return [part for part in stale if tried.get(part) != observed[part] and part not in waiting]
 
 
 def stale_partitions(instance: dg.DagsterInstance, key: dg.AssetKey, *, observed: dict[str, str] | None = None) -> list[str]:

@@ -61,7 +61,7 @@ def _on_ray(waiting: Sequence[_Pending], job: Job) -> Iterator[Outcome]:
     started = not ray.is_initialized()
     if started:
         ray.init(
-            address=os.environ.get(RAY_ADDRESS_VARIABLE, "local"), log_to_driver=False, include_dashboard=False, configure_logging=False
+            address=os.environ.get(RAY_ADDRESS_VARIABLE) or "local", log_to_driver=False, include_dashboard=False, configure_logging=False
         )
     try:
         yield from _completed(ray, waiting, job)

@@ -97,12 +97,15 @@ def newest_table(paths: StorePaths, *, asset: str) -> pa.Table:
     return grouped.select([*keys, *(f"{name}_last" for name in last)]).rename_columns([*keys, *last])
 
 
-def read_history(paths: StorePaths, *, asset: str | None = None, partition: str | None = None) -> list[dict[str, Any]]:
-    """Return all verdicts, oldest first, of one asset or one partition where asked."""
+def read_history(
+    paths: StorePaths, *, asset: str | None = None, partition: str | None = None, check: str | None = None
+) -> list[dict[str, Any]]:
+    """Return all verdicts, oldest first, of one asset, one partition or one check where asked."""
+    wanted = [(name, "=", value) for name, value in (("partition", partition), ("check", check)) if value is not None]
     rows: list[dict[str, Any]] = []
     for path in sorted(_folder(paths).glob("*.parquet" if asset is None else f"*-{asset}-*.parquet")):
-        rows += pq.read_table(path).to_pylist()
-    return [row for row in rows if partition in (None, row["partition"])]
+        rows += pq.read_table(path, filters=wanted or None).to_pylist()
+    return rows
 
 
 def newest(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

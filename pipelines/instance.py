@@ -25,6 +25,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
+SENSOR_TIMEOUT_S = "600"
 HEAD = "# Written by egopipe, and written again when its settings change. Remove this line to keep the file as it is.\n"
 _FORMER = {"telemetry", "nux", "run_coordinator", "run_monitoring"}
 """What egopipe wrote before it signed its file."""
@@ -42,8 +43,14 @@ def prepare_home(paths: StorePaths) -> None:
 
 
 def environment(paths: StorePaths) -> dict[str, str]:
-    """Return the environment in which Dagster finds this store."""
-    return {**os.environ, "DAGSTER_HOME": str(paths.dagster), STORE_VARIABLE: str(paths.root), "DAGSTER_DISABLE_TELEMETRY": "1"}
+    """Return the environment in which Dagster finds this store, and waits for a look at many recordings on a slow disk."""
+    return {
+        "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS": SENSOR_TIMEOUT_S,
+        **os.environ,
+        "DAGSTER_HOME": str(paths.dagster),
+        STORE_VARIABLE: str(paths.root),
+        "DAGSTER_DISABLE_TELEMETRY": "1",
+    }
 
 
 def open_instance(paths: StorePaths) -> dg.DagsterInstance:

@@ -22,6 +22,8 @@ _BACKFILL = """mutation($params: LaunchBackfillParams!) { launchPartitionBackfil
 _RUN = """mutation($params: ExecutionParams!) { launchRun(executionParams: $params) {
   __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message }
   ... on RunConfigValidationInvalid { errors { message } } ... on InvalidSubsetError { message } } }"""
+_LOADED = """query { workspaceOrError { ... on Workspace { locationEntries { name loadStatus
+  locationOrLoadError { __typename ... on PythonError { message } } } } } }"""
 _ENDED = {BulkActionStatus.COMPLETED_SUCCESS, BulkActionStatus.COMPLETED_FAILED, BulkActionStatus.COMPLETED, BulkActionStatus.FAILED}
 _STOPPED = {BulkActionStatus.CANCELED}
 
@@ -47,6 +49,26 @@ def ask(address: str, query: str, *, variables: Mapping[str, Any]) -> dict[str, 
     return dict(found["data"])
 
 
+def wait_until_loaded(address: str) -> None:
+    """Wait until the code location is there: the webserver answers seconds earlier, and knows no asset until then.
+
+    Raises:
+        ConflictError: It does not load, or not in time.
+    """
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        entries = ask(address, _LOADED, variables={})["workspaceOrError"].get("locationEntries", [])
+        found = next((entry for entry in entries if entry["name"] == LOCATION), None)
+        place = (found or {}).get("locationOrLoadError")
+        if place is not None and place["__typename"] == "PythonError":
+            raise ConflictError(f"{address}: the assets could not be loaded: {place['message'].strip()[:300]}")
+        if place is not None:
+            return
+        if time.monotonic() > deadline:
+            raise ConflictError(f"{address}: the assets are not loaded after {TIMEOUT_S} s. See dagster/up in the store, and try again.")
+        time.sleep(POLL_S)
+
+
 def _path(key: dg.AssetKey) -> dict[str, list[str]]:
     return {"path": list(key.path)}
 
@@ -57,6 +79,7 @@ def backfill(address: str, keys: Sequence[dg.AssetKey], *, partitions: Sequence[
     Raises:
         ConflictError: The server refused.
     """
+    wait_until_loaded(address)
     params = {"assetSelection": [_path(key) for key in keys], "partitionNames": list(partitions), "title": title}
     found = ask(address, _BACKFILL, variables={"params": params})["launchPartitionBackfill"]
     if found["__typename"] != "LaunchBackfillSuccess":
@@ -70,6 +93,7 @@ def launch(address: str, keys: Sequence[dg.AssetKey]) -> str:
     Raises:
         ConflictError: The server refused.
     """
+    wait_until_loaded(address)
     selector = {
         "repositoryLocationName": LOCATION,
         "repositoryName": REPOSITORY,

@@ -19,7 +19,7 @@ from pipelines.notices import keep_notice
 from pipelines.partitions import ADD_CHUNK, RECORDINGS, contiguous_ranges, new_keys
 from pipelines.resources import StoreResource
 from pipelines.state import run_reason
-from pipelines.uploads import settle_s, settled
+from pipelines.uploads import rest_left_s, rested, settle_s, settled
 
 INTERVAL_S = 30
 AUTOMATE_VARIABLE = "EGO_AUTOMATE"
@@ -41,19 +41,23 @@ SENSOR_STATUS, SCHEDULE_STATUS = automation()
     minimum_interval_seconds=INTERVAL_S,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Looks at registered deliveries by size and mtime, adds recordings as partitions and reports changed ones. "
-    "A delivery that is still being copied waits until two looks see the same.",
+    "A delivery that is still being copied waits until two looks see the same; after a look that took long it rests for ten times that.",
 )
 def discovery(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult | dg.SkipReason:
     """Report what is new since the last look and complete; what is known already stays silent."""
+    begun_s = time.time()
+    if (left_s := rest_left_s(context.cursor, now_s=begun_s)) > 0:
+        return dg.SkipReason(f"a look at these deliveries takes long; the next one is in {left_s:.0f} s")
     found, news = raw_news(store.paths(), latest_observed(context.instance, RAW_EPISODE))
     look = settled(context.cursor, news, now_s=time.time(), wait_s=settle_s(), limit=OBSERVE_LIMIT)
-    context.update_cursor(look.cursor)
+    cursor = rested(look.cursor, begun_s=begun_s, ended_s=time.time())
+    context.update_cursor(cursor)
     if not look.ready:
         waiting = ", ".join(delivery.raw for delivery in look.waiting)
         return dg.SkipReason(f"still arriving: {waiting}" if waiting else f"{len(found)} partitions of deliveries, none new or changed")
     fresh = new_keys(context.instance, RECORDINGS, keys=[unit.key for unit in look.ready])[:ADD_CHUNK]
     requests = [RECORDINGS.build_add_request(fresh)] if fresh else []
-    return dg.SensorResult(asset_events=raw_events(look.ready), dynamic_partitions_requests=requests, cursor=look.cursor)
+    return dg.SensorResult(asset_events=raw_events(look.ready), dynamic_partitions_requests=requests, cursor=cursor)
 
 
 @dg.sensor(

@@ -58,14 +58,12 @@ def failed_partitions(
     failed = [name for name, status in statuses.items() if status is not None and status.value == "FAILED"]
     if not failed:
         return {}
-    rows = newest(read_history(paths, asset=key.to_python_identifier()))
-    said = {row["partition"]: str(row["value"]) for row in rows if row["check"] == "built" and not row["passed"]}
+    rows = newest(read_history(paths, asset=key.to_python_identifier(), check="built"))
+    said = {row["partition"]: str(row["value"]) for row in rows if not row["passed"]}
     runs = instance.event_log_storage.get_latest_asset_partition_materialization_attempts_without_materializations(key)
-    reasons: dict[str, str] = {}
-    for name in failed:
-        run_id = runs.get(name, ("", 0))[0]
-        reasons[name] = said.get(name) or (run_reason(instance, run_id) if run_id else "its run failed; see it in the UI")
-    return reasons
+    unsaid = {runs[name][0] for name in failed if name in runs and not said.get(name)}
+    why = {run_id: run_reason(instance, run_id) for run_id in unsaid}  # a run that died leaves thousands of partitions with one reason
+    return {name: said.get(name) or why.get(runs.get(name, ("", 0))[0], "its run failed; see it in the UI") for name in failed}
 
 
 def asset_states(instance: dg.DagsterInstance, paths: StorePaths) -> list[AssetState]:

@@ -1,6 +1,7 @@
 """Deliveries that are still being copied wait: news of a delivery count once a second look, some time later, finds exactly the same news.
 
-What is remembered between looks is a digest and a time per delivery with news, nothing per recording. Losing it costs one more look.
+What is remembered between looks is a digest and a time per delivery with news, nothing per recording, and until when to rest where a
+look takes long. Losing it costs one more look.
 """
 
 import json
@@ -15,6 +16,8 @@ from pipelines.units import Unit
 
 SETTLE_VARIABLE = "EGO_SETTLE_S"
 SETTLE_S = 30.0
+LONG_LOOK_S, REST_FACTOR, LONGEST_REST_S = 3.0, 10.0, 600.0
+_REST = "rest"
 
 
 def settle_s() -> float:
@@ -58,9 +61,30 @@ def _digest(news: Iterable[Unit]) -> str:
 
 def _remembered(cursor: str | None) -> Mapping[str, tuple[str, float]]:
     try:
-        return {str(name): (str(digest), float(since)) for name, (digest, since) in json.loads(cursor or "{}").items()}
+        kept = {name: pair for name, pair in json.loads(cursor or "{}").items() if name != _REST}
+        return {str(name): (str(digest), float(since)) for name, (digest, since) in kept.items()}
     except (ValueError, TypeError, AttributeError):
         return {}  # as after an upgrade: everything waits for one more look
+
+
+def rested(cursor: str, *, begun_s: float, ended_s: float) -> str:
+    """Return the cursor with a rest of ten times what the look took, so that looking at 100,000 recordings takes a tenth of a core.
+
+    A look of less than three seconds needs none: the sensor's own interval is longer.
+    """
+    took_s = ended_s - begun_s
+    if took_s < LONG_LOOK_S:
+        return cursor
+    return json.dumps({**json.loads(cursor), _REST: round(ended_s + min(REST_FACTOR * took_s, LONGEST_REST_S), 3)}, sort_keys=True)
+
+
+def rest_left_s(cursor: str | None, *, now_s: float) -> float:
+    """Return for how many seconds the next look can wait; 0 where it is due, or where the clock was set back."""
+    try:
+        left = float(json.loads(cursor or "{}").get(_REST, 0.0)) - now_s
+    except (ValueError, TypeError, AttributeError):
+        return 0.0
+    return left if 0 < left <= LONGEST_REST_S else 0.0
 
 
 def settled(cursor: str | None, news: Iterable[Unit], *, now_s: float, wait_s: float, limit: int) -> Look:

@@ -1,12 +1,14 @@
 """What identifies a recording's raw files: their bytes for ingest, their sizes and times for a quick look."""
 
 import hashlib
+import json
+import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from egodata.schema.canonical import canonical_json, json_digest, sha256_hex
+from egodata.schema.canonical import canonical_json, json_digest, jsonable, sha256_hex
 from egodata.vendors import PARTS, RecordingRef
 
 _BLOCK_BYTES = 1 << 20
@@ -107,5 +109,15 @@ def _digest(files: Iterable[RawFile]) -> str:
 
 def observed_version(ref: RecordingRef) -> str:
     """Digest sorted (relative path, size, mtime in ns) of a recording's files: quick, and changed by a touch."""
-    rows = [[path.relative_to(ref.root).as_posix(), path.stat().st_size, path.stat().st_mtime_ns] for path in _paths(ref)]
-    return json_digest([*sorted(rows, key=lambda row: str(row[0]).encode()), dict(ref.details)])
+    seen = ((_below(ref.root, path), path.stat()) for path in _paths(ref))
+    rows = sorted(((name, found.st_size, jsonable(found.st_mtime_ns)) for name, found in seen), key=lambda row: row[0].encode())
+    if ref.details:
+        return json_digest([*rows, dict(ref.details)])
+    # The same bytes as the canonical form: of texts and small whole numbers `json` writes no other, at a tenth of the cost.
+    return sha256_hex(json.dumps([*rows, {}], ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def _below(root: Path, path: Path) -> str:
+    """Return a path relative to a folder; `relative_to` does the same at ten times the cost, which a delivery of 100,000 feels."""
+    start, text = os.path.join(root, ""), os.fspath(path)
+    return text[len(start) :] if os.sep == "/" and text.startswith(start) else path.relative_to(root).as_posix()

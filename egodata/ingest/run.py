@@ -83,7 +83,7 @@ def ingest(
     kept = None
     if options.copy:
         kept, discovery = _kept(discovery, vendor, filled, raw=raw, options=options, hashes=hashes, progress=progress)
-    selected = _select(_without_collisions(_named(discovery, paths, options), paths, unique=vendor.unique_ids), options)
+    selected = _select(_without_collisions(_named(discovery, paths, options), paths, options, unique=vendor.unique_ids), options)
     twins = {} if vendor.unique_ids else known_raw(paths, vendor.name)
     waivers = read_waivers(paths.ledger)
     job = Job(paths, filled, options.settings, settings, options.force, clips, options.stall_s, waivers, twins, hashes)
@@ -156,6 +156,8 @@ def _named(discovery: Discovery, paths: StorePaths, options: IngestOptions) -> D
     if options.dataset is not None:
         return discovery
     stored = set(known_recordings(paths))
+    if options.only is not None:
+        stored &= set(options.only)  # nothing is read of those that are not asked for: a run over one shard of many stays as long as it is
     refs = []
     for ref in discovery.recordings:
         entry = read_entry(paths, ref.id) if ref.id in stored else None
@@ -177,13 +179,20 @@ def _select(discovery: Discovery, options: IngestOptions) -> Discovery:
     return Discovery(tuple(recordings), tuple(item for item in discovery.absent if item in wanted), tuple(refused))
 
 
-def _without_collisions(discovery: Discovery, paths: StorePaths, *, unique: bool) -> Discovery:
-    """Refuse recordings whose id is another one's, ignoring case: twice in the delivery, or already in the store."""
+def _without_collisions(discovery: Discovery, paths: StorePaths, options: IngestOptions, *, unique: bool) -> Discovery:
+    """Refuse recordings whose id is another one's, ignoring case: twice in the delivery, or already in the store.
+
+    With `options.only`, the others are left as they are: they are not treated, so what the store has of them does not matter.
+    """
     same = Counter(ref.id.lower() for ref in discovery.recordings)
     exact = Counter(ref.id for ref in discovery.recordings)
     stored = {recording.lower(): recording for recording in known_recordings(paths)}
     clear, refused = [], list(discovery.refused)
+    only = None if options.only is None else frozenset(options.only)
     for ref in discovery.recordings:
+        if only is not None and ref.id not in only:
+            clear.append(ref)
+            continue
         known = stored.get(ref.id.lower())
         other = _other_owner(ref, known, paths, unique=unique)
         if other is None and same[ref.id.lower()] > 1 and (known is None or exact[ref.id] > 1):

@@ -33,7 +33,9 @@ from pipelines.launch import Launcher
 from pipelines.partitions import RECORDINGS
 from pipelines.resources import STORE_VARIABLE, StoreResource
 from pipelines.sensors import build_new, discovery
+from pipelines.units import SHARD_ABOVE_VARIABLE
 from pipelines.uploads import SETTLE_VARIABLE
+from pipelines.work import run_partitions
 from tests.e2e import served
 
 SMALL = {"operators": 2, "size": (64, 64), "seed": 5, "fps": 10}
@@ -217,6 +219,21 @@ def test_exactly_the_failed_partition_fails_and_a_rerun_after_repair_does_only_t
     event = instance.fetch_materializations(EPISODE_ANNOTATIONS, limit=1).records[0].asset_materialization
     assert event is not None
     assert event.metadata["changed"].value == 0  # ingest attached them already
+
+
+@pytest.mark.timeout(300)
+def test_a_shard_with_a_broken_recording_fails_names_it_and_keeps_the_others(
+    paths: StorePaths, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SHARD_ABOVE_VARIABLE, "2")
+    ids = deliver(paths, episodes=3, fault="truncated-video:1")
+    look(instance)
+    (shard,) = instance.get_dynamic_partitions("recordings")
+    asked = run_partitions(instance, paths, key=EPISODE_ZARR, partitions=[shard])
+    (reason,) = asked.failed.values()
+    assert "1 of 3 recordings" in reason
+    assert [recording for recording in ids if recording in reason] == [ids[1]]
+    assert set(open_store(paths, "zarr").episode_ids()) == {ids[0], ids[2]}
 
 
 @pytest.mark.timeout(300)

@@ -1,6 +1,7 @@
 """Find recordings in a Mecka delivery: one folder each, with an episode JSON that names the files beside it."""
 
 import hashlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from egodata.errors import InputError
 from egodata.findings import Finding, Severity
 from egodata.schema.ids import EPISODE_ID
 from egodata.vendors.base import Discovery, RecordingRef, Refused, VendorOptions
-from egodata.vendors.files import entry_name, is_inside, parse_json, present
+from egodata.vendors.files import Listing, entry_name, is_inside, parse_json
 
 FILES = {
     "video": "video.mp4",
@@ -31,7 +32,7 @@ def discover(delivery: Path, options: VendorOptions) -> Discovery:
     if not delivery.is_dir():
         raise InputError(f"delivery {delivery}: not a folder. Point RAW at the folder that holds one folder per recording.")
     recordings, refused = [], []
-    for folder in sorted((path for path in delivery.iterdir() if path.is_dir()), key=lambda path: path.name.encode()):
+    for folder in _folders(delivery):
         try:
             found = _recording(delivery, folder, options)
         except OSError as error:
@@ -48,6 +49,12 @@ def discover(delivery: Path, options: VendorOptions) -> Discovery:
     return Discovery(tuple(sorted(recordings, key=lambda ref: ref.id.encode())), (), tuple(refused))
 
 
+def _folders(delivery: Path) -> list[Path]:
+    with os.scandir(delivery) as found:
+        names = [entry.name for entry in found if (Path(entry.path) if entry.is_symlink() else entry).is_dir()]
+    return [delivery / name for name in sorted(names, key=str.encode)]
+
+
 def _recording(delivery: Path, folder: Path, options: VendorOptions) -> RecordingRef | Refused | None:
     if not is_inside(delivery, folder):
         return _refused(
@@ -56,11 +63,12 @@ def _recording(delivery: Path, folder: Path, options: VendorOptions) -> Recordin
             options,
             ("path-escape", f"{folder.name}: leads out of the delivery by a link, not followed. Deliver the folder itself."),
         )
-    if not _looks_like_one(folder):
+    there = Listing.of(folder)
+    path, value = episode_json(folder, there)
+    if value is None and not _looks_like_one(folder, there):
         return None
-    path, value = episode_json(folder)
     if path is None or value is None:
-        names = ", ".join(sorted(found.name for found in folder.glob("*.json"))) or "none"
+        names = ", ".join(sorted(name for name in there.names if name.endswith(".json"))) or "none"
         return _refused(
             delivery,
             folder,
@@ -75,9 +83,9 @@ def _recording(delivery: Path, folder: Path, options: VendorOptions) -> Recordin
             options,
             ("id-invalid", f"{path.name}: id {str(identity)[:60]!r}, expected 1 to 96 of A-Z a-z 0-9 _ -. Ask for another id."),
         )
-    files = recording_files(path, value)
+    files = recording_files(path, value, there=there)
     for file in files.values():
-        if not is_inside(delivery, file):
+        if file.name in there.links and not is_inside(delivery, file):
             return _refused(
                 delivery,
                 folder,
@@ -86,7 +94,8 @@ def _recording(delivery: Path, folder: Path, options: VendorOptions) -> Recordin
             )
     parts: dict[str, list[Path]] = {"media": [path], "annotations": [], "calibration": []}
     for kind, file in files.items():
-        parts[PART_OF.get(kind, "media")].extend(present(file))
+        if file.name in there.files:
+            parts[PART_OF.get(kind, "media")].append(file)
     operator = value.get("user_id")
     return RecordingRef(
         identity,
@@ -99,10 +108,9 @@ def _recording(delivery: Path, folder: Path, options: VendorOptions) -> Recordin
     )
 
 
-def _looks_like_one(folder: Path) -> bool:
-    names = {path.name for path in folder.iterdir()}
+def _looks_like_one(folder: Path, there: Listing) -> bool:
     usual = {*FILES.values(), f"{folder.name}.json"}
-    return bool(names & usual) or any(name.endswith("_video.mp4") for name in names) or episode_json(folder)[1] is not None
+    return bool(there.names & usual) or any(name.endswith("_video.mp4") for name in there.names)
 
 
 def _refused(delivery: Path, folder: Path, options: VendorOptions, why: tuple[str, str]) -> Refused:
@@ -112,21 +120,22 @@ def _refused(delivery: Path, folder: Path, options: VendorOptions, why: tuple[st
     return Refused(ref, (Finding(code, Severity.ERROR, name, f"folder {folder.name}: {message}"),))
 
 
-def episode_json(folder: Path) -> tuple[Path | None, dict[str, Any] | None]:
+def episode_json(folder: Path, there: Listing) -> tuple[Path | None, dict[str, Any] | None]:
     """Find a folder's episode JSON: ``<folder>.json``, or the only ``*.json`` there that has `id` and `urls`.
 
     Returns:
         Its path and object (the first element where the file holds a list), or (None, None).
     """
     named = folder / f"{folder.name}.json"
-    if (value := _episode(named)) is not None:
+    if (value := _episode(named, there)) is not None:
         return named, value
-    candidates = [(path, value) for path in sorted(folder.glob("*.json")) if (value := _episode(path)) is not None]
+    paths = [folder / name for name in sorted(there.names) if name.endswith(".json")]
+    candidates = [(path, value) for path in paths if (value := _episode(path, there)) is not None]
     return candidates[0] if len(candidates) == 1 else (None, None)
 
 
-def _episode(path: Path) -> dict[str, Any] | None:
-    if not path.is_file() or not is_inside(path.parent, path):
+def _episode(path: Path, there: Listing) -> dict[str, Any] | None:
+    if path.name not in there.files or (path.name in there.links and not is_inside(path.parent, path)):
         return None
     try:
         value = parse_json(path.read_text("utf-8-sig"))
@@ -137,7 +146,7 @@ def _episode(path: Path) -> dict[str, Any] | None:
     return value if isinstance(value, dict) and "id" in value and isinstance(value.get("urls"), dict) else None
 
 
-def recording_files(json_path: Path, value: Mapping[str, Any]) -> dict[str, Path]:
+def recording_files(json_path: Path, value: Mapping[str, Any], *, there: Listing) -> dict[str, Path]:
     """Return the path of each kind of file, whether it exists or not; nothing is downloaded.
 
     The video is ``<id>_video.mp4`` if there, then what the URL names, then ``video.mp4``; others are what the URL names,
@@ -149,6 +158,6 @@ def recording_files(json_path: Path, value: Mapping[str, Any]) -> dict[str, Path
         named = entry_name(url) if isinstance(url, str) else None
         wanted = [f"{value['id']}_video.mp4"] if kind == "video" else []
         wanted += [named] if named else []
-        paths = [json_path.parent / name for name in (*wanted, usual) if name != json_path.name]
-        out[kind] = next((path for path in paths if path.is_file()), paths[0])
+        names = [name for name in (*wanted, usual) if name != json_path.name]
+        out[kind] = json_path.parent / next((name for name in names if name in there.files), names[0])
     return out

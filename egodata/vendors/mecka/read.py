@@ -24,7 +24,7 @@ from egodata.schema.features import (
     valid_key,
 )
 from egodata.vendors.base import Drafts, Notes, RecordingRef
-from egodata.vendors.files import entry_name
+from egodata.vendors.files import Listing, entry_name
 from egodata.vendors.frames import cast_float32, stored_size
 from egodata.vendors.human import canonical_embodiment
 from egodata.vendors.matching import report_header
@@ -49,14 +49,15 @@ def read_recording(ref: RecordingRef, config: MeckaConfig) -> Drafts:
         VideoError: The video cannot be read.
     """
     notes = Notes(ref.id)
-    _, value = episode_json(ref.files["media"][0].parent)
+    there = Listing.of(ref.files["media"][0].parent)
+    _, value = episode_json(ref.files["media"][0].parent, there)
     if value is None:
         notes.refuse("episode-json", "the episode JSON is gone or changed since the delivery was listed. Run it again.")
     given = value.get("user_id")
     if ref.operator is None and given is not None:
         notes.add("operator-unusable", f"user_id {str(given)[:40]!r}: expected text, so the operator is unknown", stream="user_id")
-    files = recording_files(ref.files["media"][0], value)
-    have = {kind: path if path.is_file() else None for kind, path in files.items()}
+    files = recording_files(ref.files["media"][0], value, there=there)
+    have = {kind: path if path.name in there.files else None for kind, path in files.items()}
     for kind in ("video", "hands", "egomotion"):
         if have[kind] is None:
             notes.refuse("file-missing", f"{files[kind].name}: not delivered. Ask for the file.", stream=files[kind].name)

@@ -181,6 +181,12 @@ def test_one_id_twice_in_a_delivery_is_an_error_for_both(raw, bench):
     assert len(quarantined(bench)) == 2 and ZarrStore(bench.paths).episode_ids() == [IDS[1], IDS[2]]
 
 
+def test_a_run_over_some_reads_the_ledger_of_no_others(raw, bench):
+    bench(only=(IDS[0],))
+    (bench.paths.ledger / "ingest" / f"{IDS[0]}.json").write_text("{")
+    assert bench(only=(IDS[1],)).built == (IDS[1],)
+
+
 def test_ids_that_differ_in_case_only_are_refused(raw, bench, video):
     bench()
     MeckaFiles(bench.raw, IDS[0].upper(), video=video).write()

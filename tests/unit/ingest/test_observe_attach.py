@@ -8,6 +8,7 @@ from egodata.errors import EpisodeNotFoundError, InputError, NotFoundError
 from egodata.formats.zarr import ZarrStore
 from egodata.ingest import attach_from_raw, digests as raw_digests, discover, observe, raw_digest
 from egodata.ingest.digests import FileDigests
+from egodata.schema.canonical import json_digest
 from egodata.vendors import RecordingRef
 
 from .conftest import IDS
@@ -22,6 +23,20 @@ def test_observed_versions_follow_size_and_mtime(raw, bench):
     after = observe(discover(bench.raw, "mecka"))
     assert {identity for identity in IDS if before[identity] != after[identity]} == {IDS[1]}
     assert observe(discover(bench.raw, "mecka"), only=[IDS[0]]) == {IDS[0]: before[IDS[0]]}
+
+
+@pytest.mark.parametrize("stamp_ns", [1, 2**53 - 1, 2**53, 1_750_000_000_123_456_789])
+@pytest.mark.parametrize("details", [{}, {"row": "ä\n", "fps": 30}])
+def test_an_observed_version_is_the_digest_of_canonical_json(tmp_path, stamp_ns, details):
+    names = ['b "quoted"\t.csv', "a\u2028ä.mp4", "sub/\x7f\x01.txt"]
+    for number, name in enumerate(names):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"x" * number)
+        os.utime(tmp_path / name, ns=(stamp_ns, stamp_ns))
+    files = {"media": tuple(tmp_path / name for name in names[:2]), "annotations": (tmp_path / names[2],)}
+    ref = RecordingRef("one", "mecka", "d", "d", tmp_path, files, details=details)
+    rows = [["a\u2028ä.mp4", 1, stamp_ns], ['b "quoted"\t.csv', 0, stamp_ns], ["sub/\x7f\x01.txt", 2, stamp_ns]]
+    assert raw_digests.observed_version(ref) == json_digest([*rows, details])
 
 
 def test_raw_digests_follow_bytes_by_part(raw, bench):

@@ -34,6 +34,8 @@ def test_every_verdict_is_kept_and_the_newest_is_found(paths: StorePaths) -> Non
     rows = read_history(paths, asset="episode_zarr", partition="a")
     assert [row["passed"] for row in rows] == [True, False, True]
     assert rows[1]["blocking"] and rows[1]["value"] == "changed" and rows[1]["run_id"] == "run-1"
+    assert {row["check"] for row in read_history(paths, check="leakage_gates")} == {"leakage_gates"}
+    assert read_history(paths, asset="episode_zarr", check="leakage_gates") == []
     last = newest(read_history(paths))
     assert {(row["asset"], row["partition"]): row["run_id"] for row in last} == {
         ("episode_zarr", "a"): "run-2",

@@ -7,7 +7,7 @@ import pytest
 from egodata.errors import InputError
 from pipelines.deliveries import Delivery
 from pipelines.units import Unit
-from pipelines.uploads import SETTLE_VARIABLE, settle_s, settled
+from pipelines.uploads import LONGEST_REST_S, SETTLE_VARIABLE, rest_left_s, rested, settle_s, settled
 
 MONDAY, TUESDAY = Delivery("mecka", "/monday"), Delivery("mecka", "/tuesday")
 
@@ -72,3 +72,18 @@ def test_a_senseless_wait_is_refused(monkeypatch: pytest.MonkeyPatch, text: str)
     monkeypatch.setenv(SETTLE_VARIABLE, text)
     with pytest.raises(InputError, match=SETTLE_VARIABLE):
         settle_s()
+
+
+def test_a_look_that_takes_long_is_followed_by_a_rest() -> None:
+    look = settled(None, [unit("a", "1")], now_s=100, wait_s=30, limit=500)
+    cursor = rested(look.cursor, begun_s=100, ended_s=112)
+    assert rest_left_s(cursor, now_s=131) == pytest.approx(101)
+    assert rest_left_s(cursor, now_s=232) == 0
+    assert keys(settled(cursor, [unit("a", "1")], now_s=232, wait_s=30, limit=500)) == ["a"]  # what it waits for is remembered beside it
+    assert rested(look.cursor, begun_s=100, ended_s=102.9) == look.cursor
+    assert rest_left_s(rested(look.cursor, begun_s=0, ended_s=10_000), now_s=10_000) == LONGEST_REST_S
+
+
+@pytest.mark.parametrize("cursor", [None, "", "{}", "[]", "no", '{"rest": "soon"}', '{"rest": 5000}'])
+def test_without_a_rest_that_makes_sense_the_look_is_due(cursor: str | None) -> None:
+    assert rest_left_s(cursor, now_s=100) == 0

@@ -1,6 +1,7 @@
 """What real deliveries get wrong: read by a written rule, or set aside with its reason; nothing is shifted or invented."""
 
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -350,7 +351,7 @@ def test_a_folder_that_cannot_be_read_is_one_recording_set_aside(mecka, monkeypa
         raise PermissionError(13, "Permission denied", str(folder))
 
     mecka.write()
-    monkeypatch.setattr("egodata.vendors.mecka.discover._looks_like_one", denied)
+    monkeypatch.setattr("egodata.vendors.mecka.discover.Listing", SimpleNamespace(of=denied))
     (item,) = mecka.discover().refused
     assert (item.findings[0].code, item.ref.id) == ("io-error", mecka.id)
     assert "Permission denied" in item.findings[0].message
