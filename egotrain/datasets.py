@@ -106,8 +106,10 @@ def _named_heads(heads: Sequence[str], datasets: Sequence[RunDataset]) -> dict[s
     by_ref = {one.manifest.ref: one for one in datasets}
     for head in heads:
         ref, colon, name = head.rpartition(":")
-        for one in (by_ref.get(ref),) if colon else datasets:
-            out[head if one is None else head_name(one, name, datasets=datasets)] = (one, name)
+        if colon:
+            out[head] = (by_ref.get(ref), name)
+        else:
+            out.update({head_name(one, head, datasets=datasets): (one, head) for one in datasets})
     return out
 
 

@@ -152,7 +152,7 @@ def _merged(carried: Carried, changes: EvaluateConfig) -> FitConfig:
     evaluation: dict[str, Any] = {name: named[name] for name in ("heads", "samples_per_head", "videos") if name in named}
     if "heads" in evaluation:  # pins of heads that are not asked for; a bare name asks for that head of every dataset
         heads = evaluation["heads"]
-        pinned = {*heads, *(f"{ref}:{head}" for ref in refs for head in heads), *(head.removeprefix(f"{refs[0]}:") for head in heads)}
+        pinned = {*heads, *(f"{ref}:{head}" for ref in refs for head in heads)}
         evaluation["pins"] = tuple(pin for pin in config.evaluation.pins if pin.rpartition("/")[0] in pinned)
     trainer = replace(config.trainer, threads=named.get("threads", config.trainer.threads))
     return replace(config, format=named.get("format", config.format), trainer=trainer, evaluation=replace(config.evaluation, **evaluation))

@@ -152,7 +152,7 @@ def pins_of(paths: StorePaths, data: RunData, *, config: EvaluationConfig) -> di
     own: dict[str, list[str]] = {}
     for pin in config.pins:
         head, _, episode = pin.rpartition("/")
-        own.setdefault(head.removeprefix(f"{data.first.dataset.manifest.ref}:"), []).append(episode)
+        own.setdefault(head, []).append(episode)
     strange = [head for head in own if head not in data.scored and ":" in head]
     if strange:
         raise ConfigError(f"evaluation.pins: head {strange[0]} is not scored; {nearest(strange[0], data.scored)}")

@@ -84,7 +84,7 @@ def test_heads_that_a_dataset_lacks_are_named_however_they_were_asked_for(bodies
     said = []
     words = ("evaluation.heads=['hands@v1:seen', seen, 'robots@v1:unseen_operator', 'more@v1:unseen_operator']", f"co_train=[{ROBOTS}]")
     run = fit(co(bodies, *words, run="lacking"), say=said.append)
-    assert list(run.result["heads"]) == ["seen", "robots@v1:seen"]
+    assert list(run.result["heads"]) == ["hands@v1:seen", "seen", "robots@v1:seen"]
     assert "evaluation: there is no head more@v1:unseen_operator, robots@v1:unseen_operator; left out" in said
     said.clear()
     evaluate(both[0].path, compose_evaluate(["heads=[unseen_operator,'hands@v1:train']", "videos=0"]), say=said.append)
