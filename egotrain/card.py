@@ -42,7 +42,7 @@ def _facts(folder: Path, result: Mapping[str, Any]) -> list[str]:
     environment = json.loads((folder / ENVIRONMENT).read_text())
     git = environment.get("git") or {}
     rows = [
-        *(("dataset", _dataset(one)) for one in (dataset, *dataset["co_train"])),
+        *(("dataset", _dataset({"recipe": result["recipe"], "weight": 1.0, **one})) for one in (dataset, *dataset.get("co_train", ()))),
         ("format", str(result["format"])),
         ("policy", str(config["policy"]["name"])),
         ("steps", f"{result['steps']} of {config['data']['batch_size']} samples on {result['ranks']} rank(s), seed {result['seed']}"),

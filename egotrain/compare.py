@@ -64,14 +64,18 @@ def compare(runs: Sequence[Path]) -> Comparison:
         results[name] = result
         rows = MetricsFile(folder / METRICS).rows()
         losses[name] = [(row.step, row.value) for row in rows if (row.head, row.who, row.metric) == ("train", "policy", "loss")]
-    keys = dict.fromkeys((head, metric) for result in results.values() for head, metric in _values(result))
-    rows_of = tuple((head, metric, tuple(_values(result).get((head, metric)) for result in results.values())) for head, metric in keys)
+    several = len({result["dataset"] for result in results.values()}) > 1
+    values = [_values(result, qualified=several) for result in results.values()]
+    keys = dict.fromkeys(key for found in values for key in found)
+    rows_of = tuple((head, metric, tuple(found.get((head, metric)) for found in values)) for head, metric in keys)
     return Comparison(tuple(results), rows_of, tuple(_notes(results)), losses)
 
 
-def _values(result: Mapping[str, Any]) -> dict[tuple[str, str], float | None]:
+def _values(result: Mapping[str, Any], *, qualified: bool) -> dict[tuple[str, str], float | None]:
+    """Return values by head and metric; `qualified` names every head with its dataset, for runs that are named for different ones."""
     out: dict[tuple[str, str], float | None] = {}
-    for head, found in result["heads"].items():
+    for name, found in result["heads"].items():
+        head = f"{result['dataset']}:{name}" if qualified and ":" not in name else name
         out[head, "loss"] = found["loss"]
         out.update({(head, metric): value for metric, value in found["scores"]["policy"].items()})
     return out

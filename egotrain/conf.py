@@ -136,7 +136,8 @@ class EvaluationConfig:
 
     Attributes:
         heads: Of every dataset of the run, or ``NAME@VERSION:HEAD`` of one of them or of another one; those that a dataset does not have
-            are left out and named. In scores, heads of the first dataset go by their name alone, others as ``NAME@VERSION:HEAD``.
+            are left out and named. In scores, a bare name is that of the first dataset's head, those of the others are
+            ``NAME@VERSION:HEAD``; a head named so goes by that name.
         samples_per_head: Budget, spent evenly over the head's episodes.
         batch_size: Samples per batch; does not change the result beyond rounding.
         baselines: Whether to score holding still, the mean action and the nearest training frame beside the policy.

@@ -83,7 +83,8 @@ def check_dims(wanted: PolicyDims, found: PolicyDims, *, what: str) -> None:
         ConfigError: Naming each size that differs.
     """
     names = [body.name for body in found.bodies]
-    if wanted.bodies:
+    if wanted.bodies:  # the order of cameras is that in which a run's datasets come: one of them alone may have another
+        found = found.in_order(wanted.cameras)
         before, after = wanted.only(names).to_json(), found.only(names).to_json()
     else:  # one body of any name, as policies before schema 2 had
         before, after = ({**dims.to_json(), "bodies": []} for dims in (wanted, found))

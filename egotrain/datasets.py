@@ -1,6 +1,6 @@
 """The datasets of a run: one, or several of one or of several bodies, which must not train on what another holds out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -8,7 +8,6 @@ from egodata.catalog import Manifest, check_together, load_dataset
 from egodata.catalog.leases import lease
 from egodata.errors import ConfigError
 from egodata.sampling import Recipe, load_recipe
-from egodata.schema.ids import HEADS
 from egodata.schema.layout import StorePaths
 from egodata.stats import pooled_train_digest
 from egotrain.conf import FitConfig
@@ -97,16 +96,21 @@ def scored_heads(heads: Sequence[str], datasets: Sequence[RunDataset]) -> dict[s
         heads: As in a config.
         datasets: Of the run.
     """
+    found = _named_heads(heads, datasets)
+    return {name: (one, head) for name, (one, head) in found.items() if one is None or head in one.manifest.heads}
+
+
+def _named_heads(heads: Sequence[str], datasets: Sequence[RunDataset]) -> dict[str, tuple[RunDataset | None, str]]:
+    """Return all heads that a config asks for as `scored_heads` does, also those that a dataset does not have."""
     out: dict[str, tuple[RunDataset | None, str]] = {}
     by_ref = {one.manifest.ref: one for one in datasets}
     for head in heads:
         ref, colon, name = head.rpartition(":")
         if colon:
-            one = by_ref.get(ref)
-            out[head] = (one, name)
+            out[head] = (by_ref.get(ref), name)
         else:
             out.update({head_name(one, head, datasets=datasets): (one, head) for one in datasets})
-    return {name: found for name, found in out.items() if found[0] is None or found[1] in found[0].manifest.heads}
+    return out
 
 
 def head_name(one: RunDataset, head: str, *, datasets: Sequence[RunDataset]) -> str:
@@ -114,10 +118,9 @@ def head_name(one: RunDataset, head: str, *, datasets: Sequence[RunDataset]) -> 
     return head if one is datasets[0] else f"{one.manifest.ref}:{head}"
 
 
-def missing_heads(heads: Sequence[str], datasets: Sequence[RunDataset]) -> list[str]:
-    """Return the heads of a config that a dataset of the run does not have, by the names they would go by."""
-    wanted = {head_name(one, head, datasets=datasets) for head in heads if head in HEADS for one in datasets}
-    return sorted(wanted - scored_heads(heads, datasets).keys())
+def missing_heads(heads: Sequence[str], datasets: Sequence[RunDataset], *, scored: Iterable[str]) -> list[str]:
+    """Return the heads of a config that are not scored since a dataset does not have them, by the names they would go by."""
+    return sorted(_named_heads(heads, datasets).keys() - set(scored))
 
 
 @contextmanager

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from egodata.catalog import trained_on
-from egodata.sampling import HeadSource
+from egodata.sampling import HeadSource, Mixture
 from egotrain.conf import FitConfig
+from egotrain.data import training_source
 from egotrain.datasets import RunDataset, missing_heads
 from egotrain.ranks import Ranks
 from egotrain.run_data import Part, RunData
@@ -28,17 +29,10 @@ def describe(data: RunData, config: FitConfig, *, ranks: Ranks) -> Iterator[str]
     """Yield the lines."""
     for part in data.parts:
         yield from _describe_part(data, part, config)
-    datasets = [part.dataset for part in data.parts]
-    absent = missing_heads(config.evaluation.heads, datasets)
-    if absent:
-        yield f"evaluation: there is no head {', '.join(absent)}; left out"
-    yield from _known_episodes(data, datasets)
+    yield from describe_heads(data, config)
     each = config.data.batch_size * ranks.world
     if len(data.parts) > 1:
-        total = sum(part.dataset.weight for part in data.parts)
-        shares = ", ".join(f"{part.dataset.weight / total:.1%} {part.dataset.manifest.ref}" for part in data.parts)
-        unit = "batches, each from one dataset" if config.data.mixing == "batch" else "samples, mixed in every batch"
-        yield f"mixture: {shares} of the {unit}"
+        yield _mixture(data, config, ranks)
     if ranks.world > 1:
         samples = sum(len(part.sources[part.train]) for part in data.parts)
         yield f"ranks: {ranks.world}, {each} samples per batch; {samples % each} of {samples} are left out at the end of each epoch"
@@ -61,6 +55,25 @@ def _describe_part(data: RunData, part: Part, config: FitConfig) -> Iterator[str
     if flat:
         more = f" and {len(flat) - SHOWN_CHANNELS} more" if len(flat) > SHOWN_CHANNELS else ""
         yield f"normalisation: without scale: {'; '.join(str(channel) for channel in flat[:SHOWN_CHANNELS])}{more}"
+
+
+def describe_heads(data: RunData, config: FitConfig) -> Iterator[str]:
+    """Yield which heads are left out since a dataset does not have them, and which hold episodes that are trained on."""
+    datasets = [part.dataset for part in data.parts]
+    absent = missing_heads(config.evaluation.heads, datasets, scored=data.scored)
+    if absent:
+        yield f"evaluation: there is no head {', '.join(absent)}; left out"
+    yield from _known_episodes(data, datasets)
+
+
+def _mixture(data: RunData, config: FitConfig, ranks: Ranks) -> str:
+    """Say which share of an epoch each dataset has; in whole batches or samples it is not always that of its weight."""
+    source = training_source(data, mixing=config.data.mixing, seed=config.seed)
+    counts = source.plan().counts(batch_size=config.data.batch_size, ranks=ranks.world) if isinstance(source, Mixture) else []
+    unit = "batches, each from one dataset" if config.data.mixing == "batch" else "samples, mixed in every batch"
+    total = max(1, sum(counts))
+    shares = ", ".join(f"{count / total:.1%} {part.dataset.manifest.ref}" for count, part in zip(counts, data.parts, strict=True))
+    return f"mixture: {shares} of the {unit}"
 
 
 def _known_episodes(data: RunData, datasets: Sequence[RunDataset]) -> Iterator[str]:

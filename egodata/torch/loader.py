@@ -79,6 +79,10 @@ class _EpochBatches(Sampler[list[SourceKey]]):
         _, at = np.unique(keys[:, 0], return_index=True)
         return [(int(source), int(index), int(drawn)) for source, index, drawn in keys[at]]
 
+    def sources_of(self, epoch: int, number: int) -> tuple[int, ...]:
+        together = self.share.ranks * self.batch_size
+        return tuple(dict.fromkeys(self.keys(epoch)[number * together : (number + 1) * together, 0].tolist()))
+
     def batch(self, epoch: int, number: int) -> list[SourceKey]:
         first = (number * self.share.ranks + self.share.rank) * self.batch_size
         return [(int(source), int(index), int(drawn)) for source, index, drawn in self.keys(epoch)[first : first + self.batch_size]]
@@ -117,8 +121,8 @@ class HeadLoader:
         return max(0, whole - read)
 
     def parts_of(self, number: int) -> tuple[int, ...]:
-        """Return which sources a batch of the present epoch reads from, by position; this rank's part of it."""
-        return tuple(dict.fromkeys(source for source, _, _ in self._batches.batch(self._batches.epoch, number)))
+        """Return which sources a batch of all ranks in the present epoch reads from, by position."""
+        return self._batches.sources_of(self._batches.epoch, number)
 
     def state_dict(self) -> dict[str, int]:
         """Return where iteration stands: epoch, and batches of it that were given."""

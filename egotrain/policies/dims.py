@@ -3,7 +3,7 @@
 Letters as in `base`: B batch, N images of a camera, K proprio history steps, P proprio channels, A arms, S action steps, D action channels.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -97,6 +97,16 @@ class PolicyDims:
             cameras=tuple(camera for camera in self.cameras if any(camera in body.cameras for body in kept)),
             bodies=tuple(sorted(kept, key=lambda body: body.name)),
         )
+
+    def in_order(self, cameras: Sequence[str]) -> "PolicyDims":
+        """Return the same sizes with cameras in the order given; those that it does not name come last."""
+        place = {camera: at for at, camera in enumerate(cameras)}
+
+        def ordered(own: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(sorted(own, key=lambda camera: place.get(camera, len(place))))
+
+        bodies = tuple(replace(body, cameras=ordered(body.cameras)) for body in self.bodies)
+        return replace(self, cameras=ordered(self.cameras), bodies=bodies)
 
     def cameras_of(self, embodiments: Iterable[str]) -> tuple[str, ...]:
         """Return the cameras that samples of the embodiments have, in order; of all bodies where none is named.

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import yaml
 from pydantic import Field
 
 from egodata.catalog import load_dataset
+from egodata.config import config_root
 from egodata.schema.layout import StorePaths, write_atomic
 from pipelines.assets.datasets import DATASET, LOADER_PARITY, NORM_STATS
 from pipelines.events import event_tags
@@ -76,8 +78,15 @@ class TrainingConfig(dg.Config):
         """Return the command line of the run.
 
         Raises:
-            Failure: An override names a dataset or recipe, which would pass no gate.
+            Failure: An override names a dataset or recipe, which would pass no gate; the experiment has further datasets and none is
+                named here.
         """
+        further = _experiment_datasets(self.experiment)
+        if further and not self.co_train:
+            raise dg.Failure(
+                f"experiment {self.experiment} also trains on {', '.join(further)}. Name what is meant in the config's own co_train, "
+                "so that it is gated, or choose another experiment."
+            )
         hidden = [word for word in self.overrides if word.partition("=")[0] in GATED]
         if hidden:
             raise dg.Failure(f"overrides: {hidden[0]} belongs into the config's own {hidden[0].partition('=')[0]}, so that it is gated")
@@ -92,6 +101,13 @@ class TrainingConfig(dg.Config):
             "resume": "true",  # a run that was killed goes on; one that is finished or new is not touched by it
         }
         return [sys.executable, "-m", "egotrain", "fit", *(f"{key}={value}" for key, value in given.items()), *self.overrides]
+
+
+def _experiment_datasets(experiment: str) -> list[str]:
+    """Return the further datasets that a shipped experiment trains on; none where there is no such experiment, which `egotrain` says."""
+    path = config_root() / "experiment" / f"{experiment}.yaml"
+    values = yaml.safe_load(path.read_text()) if path.is_file() else None
+    return [str(one["dataset"]) for one in (values or {}).get("co_train", ())]
 
 
 def run_result(paths: StorePaths, run: str) -> dict[str, Any] | None:

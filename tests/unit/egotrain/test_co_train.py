@@ -57,7 +57,7 @@ def test_every_dataset_is_read_by_its_weight_scored_and_named(done, bodies):
     assert "grip.l1" in run.result["heads"]["robots@v1:seen"]["scores"]["policy"]
     assert set(run.result["heads"]["robots@v1:seen"]["scores"]) == {"policy", "hold_still", "mean_action", "nearest_neighbour"}
     text = "\n".join(said)
-    assert "mixture: 40.0% hands@v1, 20.0% robots@v1, 40.0% more@v1 of the batches, each from one dataset" in text
+    assert "mixture: 39.8% hands@v1, 20.4% robots@v1, 39.8% more@v1 of the batches, each from one dataset" in text
     assert re.search(r"robots@v1:train: 3 episodes, \d+ frames; excluded: none", text)
     rows = [row for row in MetricsFile(run.path / "metrics.csv").rows() if (row.head, row.metric) == ("train", "loss")]
     own = {row.step: row for row in rows if row.who != "policy"}
@@ -144,7 +144,7 @@ def test_samples_of_equal_shape_may_mix_in_a_batch(bodies):
     said = []
     run = fit(co(bodies, f"co_train=[{MORE}]", "data.mixing=sample", "trainer.max_steps=2", run="mixed"), say=said.append)
     assert list(run.result["heads"]) == ["seen", "more@v1:seen", "unseen_operator"]
-    assert "mixture: 50.0% hands@v1, 50.0% more@v1 of the samples, mixed in every batch" in said
+    assert "mixture: 50.2% hands@v1, 49.8% more@v1 of the samples, mixed in every batch" in said
     assert {row.who for row in MetricsFile(run.path / "metrics.csv").rows() if row.head == "train"} == {"policy"}
     with pytest.raises(RecipeError, match="robots@v1 has 20 action .* Mix them per batch"):
         fit(co(bodies, ALL, "data.mixing=sample", run="refused"))
