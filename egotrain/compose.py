@@ -15,6 +15,8 @@ from egodata.names import nearest
 from egotrain.conf import EvaluateConfig, FitConfig
 
 GROUPS = ("experiment", "policy", "trainer")
+LISTS = {"co_train": "[{dataset: NAME@V, recipe: RECIPE, weight: 1.0}]"}
+"""Keys that hold lists of settings, and how one is written."""
 T = TypeVar("T")
 
 
@@ -62,6 +64,8 @@ def _split(word: str, keys: dict[str, bool], groups: Sequence[str]) -> tuple[str
         if value != "null" and value not in known_choices:
             raise ConfigError(f"{key} {value!r}: not shipped; {nearest(value, known_choices)}")
         return key, value
+    if key in LISTS and not (value.startswith("[") and value.endswith("]")):
+        raise ConfigError(f"config key {key}: expected a list, got {value!r}. Write it as '{key}={LISTS[key]}', in quotes.")
     if key not in keys:
         inner = [known for known in keys if known.rpartition(".")[2] == key]
         hint = f"did you mean {', '.join(inner)}?" if inner else nearest(key, [*keys, *groups])

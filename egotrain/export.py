@@ -133,7 +133,7 @@ def input_names(cameras: Sequence[str]) -> list[str]:
 
 def _body(carried: Carried, embodiment: str) -> Body:
     known = list(dict.fromkeys(name for part in carried.parts for name in part.recipe.embodiments))
-    if not embodiment and len(carried.parts) > 1 and len(known) > 1:
+    if not embodiment and len(known) > 1:
         raise ConfigError(f"export: the policy was trained on several embodiments. Choose one: --embodiment {' or '.join(known)}")
     name = embodiment or known[0]
     if name not in known:
@@ -150,7 +150,7 @@ def export(
         checkpoint: The file.
         out: Folder to make; it must not be there yet.
         prompts: The texts that the policy can be given.
-        embodiment: Which body it is for; may be empty where the policy was trained on one dataset or one body.
+        embodiment: Which body it is for; may be empty where the policy was trained on one.
         image_size: (height, width) of the images that will come in; None for the size that the policy sees.
 
     Raises:
@@ -207,7 +207,7 @@ def _about(carried: Carried, body: Body, names: Sequence[str], inputs: Sequence[
         "policy": carried.config.policy.name,
         "step": carried.step,
         "embodiment": body.name,
-        "dataset": dict(part.dataset),
+        "datasets": [dict(one.dataset) for one in carried.parts if body.name in one.recipe.embodiments],
         "stats_key": part.stats.key,
         "revision": carried.revision,
         "torch": torch.__version__,

@@ -78,9 +78,8 @@ def _mixture(data: RunData, config: FitConfig, ranks: Ranks) -> str:
 
 def _known_episodes(data: RunData, datasets: Sequence[RunDataset]) -> Iterator[str]:
     """Say which heads of datasets outside the run hold episodes that it trains on: their scores are not those of unseen episodes."""
-    refs = {one.manifest.ref for one in datasets}
-    for head, source in data.first.sources.items():
-        if ":" in head and head.rpartition(":")[0] not in refs:
-            known = trained_on(source.episodes, [one.manifest for one in datasets])
-            if known:
-                yield f"{head}: {len(known)} of its {len(source.episodes)} episodes are trained on, such as {known[0]}"
+    for head, manifest in data.elsewhere.items():
+        members = manifest.head(head.rpartition(":")[2])
+        known = trained_on(members, [one.manifest for one in datasets], of=manifest)
+        if known:
+            yield f"{head}: {len(known)} of its {len(members)} episodes are trained on, such as {known[0]}"

@@ -1,14 +1,16 @@
 """What a run reads, open: its datasets with their statistics, and the heads that are trained on and scored."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from egodata.catalog import Manifest, load_dataset
 from egodata.errors import ConfigError, RecipeError
+from egodata.formats import open_store
 from egodata.names import nearest
 from egodata.progress import Progress
 from egodata.sampling import HeadSource, Recipe, derive_seed, pin_clips
+from egodata.schema.features import resolve_embodiment
 from egodata.schema.layout import StorePaths
 from egodata.stats import NormStats, pooled_stats
 from egotrain.conf import EvaluationConfig, FitConfig
@@ -44,10 +46,12 @@ class RunData:
     Attributes:
         parts: Its datasets.
         scored: Names of the heads that are scored, in order.
+        elsewhere: Datasets outside the run, by the names of their heads.
     """
 
     parts: tuple[Part, ...]
     scored: tuple[str, ...]
+    elsewhere: Mapping[str, Manifest] = field(default_factory=dict)
 
     @property
     def first(self) -> Part:
@@ -60,7 +64,7 @@ class RunData:
         return {name: source for part in self.parts for name, source in part.sources.items()}
 
     def part_of(self, head: str) -> Part:
-        """Return the dataset that an open head belongs to; heads of datasets outside the run belong to the first."""
+        """Return the dataset that an open head belongs to; one outside the run belongs to the first of its embodiment."""
         return next(part for part in self.parts if head in part.sources)
 
     def co_trained(self) -> list[dict[str, Any]]:
@@ -107,16 +111,16 @@ def open_data(
     scored = scored_heads(config.evaluation.heads, datasets)
     outside = {name: _outside(paths, name, format=config.format) for name, (one, _) in scored.items() if one is None}
     scored = {name: found for name, found in scored.items() if found[0] is not None or outside[name] is not None}
+    elsewhere = {name: (found, _like(paths, found, datasets, format=config.format)) for name, found in outside.items() if found is not None}
     parts = []
     for at, (one, own) in enumerate(zip(datasets, stats, strict=True)):
         seed = config.seed if at == 0 else derive_seed(config.seed, "dataset", one.manifest.ref)
         train = head_name(one, TRAIN, datasets=datasets)
         wanted = {train: (one.manifest, TRAIN)} if with_train else {}
         wanted |= {name: (one.manifest, head) for name, (of, head) in scored.items() if of is one}
-        if at == 0:
-            wanted |= {name: found for name, found in outside.items() if found is not None}
+        wanted |= {name: found for name, (found, of) in elsewhere.items() if of is one}
         parts.append(Part(one, own, _open_heads(paths, wanted, recipe=one.recipe, stats=own, config=config, seed=seed), train))
-    return RunData(tuple(parts), tuple(scored))
+    return RunData(tuple(parts), tuple(scored), {name: manifest for name, ((manifest, _), _) in elsewhere.items()})
 
 
 def _outside(paths: StorePaths, name: str, *, format: str) -> tuple[Manifest, str] | None:
@@ -124,6 +128,16 @@ def _outside(paths: StorePaths, name: str, *, format: str) -> tuple[Manifest, st
     ref, _, head = name.rpartition(":")
     manifest = load_dataset(paths, ref, format=format)
     return (manifest, head) if head in manifest.heads else None
+
+
+def _like(paths: StorePaths, head: tuple[Manifest, str], datasets: Sequence[RunDataset], *, format: str) -> RunDataset:
+    """Return the dataset of the run under whose recipe and statistics a head outside is read: the first of its body, else the first."""
+    manifest, name = head
+    first = manifest.head(name)[0]
+    reader = open_store(paths, format, versions=manifest.lance_versions).open(first.episode_id, content=first.content)
+    body, _ = resolve_embodiment(reader.meta.embodiment)
+    reader.close()
+    return next((one for one in datasets if body in one.recipe.embodiments), datasets[0])
 
 
 def _open_heads(

@@ -41,7 +41,8 @@ def _heads(manifest: Manifest) -> Iterable[str]:
             yield f"head {head}: ids are not sorted and distinct; freeze the rule again"
 
 
-def _leaks(manifest: Manifest) -> Iterable[str]:
+def leak_kinds(manifest: Manifest) -> dict[str, Callable[[HeadEpisode], str | None]]:
+    """Return what no two heads may share, and how an episode's value is read: None counts for nothing."""
     group_by = manifest.rule.get("group_by")
     kinds: dict[str, Callable[[HeadEpisode], str | None]] = {
         "episode": lambda e: e.episode_id,
@@ -52,7 +53,11 @@ def _leaks(manifest: Manifest) -> Iterable[str]:
         kinds["session"] = lambda e: e.session
     if group_by == "operator":
         kinds["operator"] = lambda e: e.operator
-    for kind, value_of in kinds.items():
+    return kinds
+
+
+def _leaks(manifest: Manifest) -> Iterable[str]:
+    for kind, value_of in leak_kinds(manifest).items():
         yield from _in_two_heads(manifest, kind, value_of)
 
 

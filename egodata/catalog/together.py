@@ -1,24 +1,19 @@
 """Datasets that are used together: what one of them holds out, no other may train on."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from egodata.catalog.gates import some
+from egodata.catalog.gates import leak_kinds, some
 from egodata.catalog.manifest import HeadEpisode, Manifest
 from egodata.errors import GateError
 
 TRAIN = "train"
-_KINDS: dict[str, Callable[[HeadEpisode], str | None]] = {
-    "episode": lambda e: e.episode_id,
-    "recording": lambda e: e.recording,
-    "media digest": lambda e: e.media or None,
-}
 
 
 def check_together(manifests: Sequence[Manifest]) -> None:
     """Check datasets that are trained on in one run, each of which is sound by itself.
 
-    No dataset comes twice; no episode, recording or media digest of a training head is in another dataset's other heads; operators that
-    one dataset holds out are in no training head.
+    No dataset comes twice; no episode, recording or media digest of a training head is in another dataset's other heads, nor a session or
+    operator where that dataset's rule groups by it; operators that one dataset holds out are in no training head.
 
     Raises:
         GateError: One clause per failing pair of datasets, each naming the first five of what fails and how many there are.
@@ -34,21 +29,33 @@ def check_together(manifests: Sequence[Manifest]) -> None:
         raise GateError(f"datasets {', '.join(refs)}: {'; '.join(problems)}")
 
 
-def trained_on(members: Iterable[HeadEpisode], manifests: Sequence[Manifest]) -> list[str]:
-    """Return which episodes of a head are, by themselves, by recording or by media, in a training head of the datasets."""
+def trained_on(head: Iterable[HeadEpisode], manifests: Sequence[Manifest], *, of: Manifest) -> list[str]:
+    """Return which episodes of a head are, by themselves or by what no two heads may share, in a training head of the datasets.
+
+    Args:
+        head: Episodes.
+        manifests: What is trained on.
+        of: The dataset of the head, whose rule says what heads may not share.
+    """
     train = [episode for manifest in manifests for episode in manifest.heads.get(TRAIN, ())]
-    known = {kind: {value_of(episode) for episode in train} - {None} for kind, value_of in _KINDS.items()}
-    return [e.episode_id for e in members if any(value_of(e) in known[kind] for kind, value_of in _KINDS.items())]
+    kinds = leak_kinds(of)
+    known = {kind: {value_of(episode) for episode in train} - {None} for kind, value_of in kinds.items()}
+    return [e.episode_id for e in head if any(value_of(e) in known[kind] for kind, value_of in kinds.items())]
 
 
 def _shared(trained: Manifest, other: Manifest) -> Iterable[str]:
     held_out = [episode for head, members in other.heads.items() if head != TRAIN for episode in members]
-    shared = trained_on(held_out, [trained])
+    shared = trained_on(held_out, [trained], of=other)
     if shared:
         yield (
-            f"{len(shared)} episodes that {other.ref} holds out are in the training head of {trained.ref}, by id, recording or media: "
+            f"{len(shared)} episodes that {other.ref} holds out are in the training head of {trained.ref}, by {_listed(other)}: "
             f"{some(shared)}; freeze {trained.ref} without them"
         )
+
+
+def _listed(manifest: Manifest) -> str:
+    *others, last = leak_kinds(manifest)
+    return f"{', '.join(others)} or {last}"
 
 
 def _held_out(trained: Manifest, other: Manifest) -> Iterable[str]:

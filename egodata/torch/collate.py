@@ -59,7 +59,7 @@ def _images(samples: Sequence[Sample], camera: str) -> Tensor:
         if sample.images[camera].shape != first.images[camera].shape:
             raise SampleError(
                 f"episode {sample.episode_id} camera {camera}: images are {sample.images[camera].shape}, those of episode "
-                f"{first.episode_id} are {first.images[camera].shape}. Put one image size in a dataset."
+                f"{first.episode_id} are {first.images[camera].shape}. Put one image size in a dataset; datasets of several mix per batch."
             )
     return torch.from_numpy(np.stack([sample.images[camera] for sample in samples]))
 

@@ -137,7 +137,7 @@ def test_a_checkpoint_is_scored_predicts_and_is_exported_for_each_body(done, bod
     about = json.loads((out / "policy.json").read_text())
     assert about["output"]["shape"] == [1, 100, 20]
     assert about["inputs"][:3] == ["images.front_1", "images.left_wrist", "images.right_wrist"]
-    assert about["embodiment"] == "eva_bimanual" and about["dataset"]["dataset"] == "robots@v1"
+    assert about["embodiment"] == "eva_bimanual" and [one["dataset"] for one in about["datasets"]] == ["robots@v1"]
 
 
 def test_samples_of_equal_shape_may_mix_in_a_batch(bodies):
@@ -169,6 +169,12 @@ def test_what_does_not_go_together_stops_before_it_starts(bodies, words, error, 
     assert not (bodies.runs / "refused/checkpoints").exists()
 
 
+@pytest.mark.parametrize("value", ["robots@v1", "null", "{dataset: more@v1}", "[{dataset: more@v1}"])
+def test_a_list_of_datasets_is_written_as_one(bodies, value):
+    with pytest.raises(ConfigError, match=r"expected a list, got .* Write it as 'co_train=\[\{dataset: NAME@V, recipe: RECIPE"):
+        co(bodies, f"co_train={value}", run="refused")
+
+
 @pytest.mark.parametrize("weight", ["0", "-1"])
 def test_a_weight_is_a_positive_number(bodies, weight):
     with pytest.raises(ConfigError, match="expected a weight above 0"):
@@ -181,13 +187,17 @@ def test_what_one_dataset_holds_out_no_other_may_train_on(bodies):
     held_out = hands.heads["unseen_operator"][0]
     leaky = replace(more, heads={"train": (*more.heads["train"], replace(held_out, episode_id="copy"))})
     with pytest.raises(
-        GateError, match=r"1 episodes that hands@v1 holds out are in the training head of more@v1, by id, recording or media"
+        GateError, match=r"1 episodes that hands@v1 holds out are in the training head of more@v1, by episode, recording or media digest"
     ):
         check_together([hands, leaky])
     other = replace(held_out, episode_id="new", media="0" * 64, recording_id="new")
     leaky = replace(more, heads={"train": (*more.heads["train"], other)})
     with pytest.raises(GateError, match=r"operators that hands@v1 holds out are in the training head of more@v1: mecka/op2"):
         check_together([hands, leaky])
+    grouped = replace(hands, rule={**hands.rule, "group_by": "session"}, held_out_operators=())
+    other = replace(other, session=held_out.session)
+    with pytest.raises(GateError, match="by episode, recording, media digest or session: "):
+        check_together([grouped, replace(more, heads={"train": (*more.heads["train"], other)})])
 
 
 def test_other_datasets_make_it_another_run(done, bodies):
@@ -218,13 +228,23 @@ def test_a_lease_is_held_on_every_dataset(bodies, monkeypatch):
     assert held_leases(bodies) == []
 
 
+def frozen_as(paths, manifest):
+    path = paths.manifest(manifest.name, "v1")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(manifest_bytes(replace(manifest, digest=manifest_digest(manifest))))
+
+
+def test_a_head_elsewhere_is_read_as_the_dataset_of_its_body(done, bodies):
+    frozen_as(bodies, replace(load_dataset(bodies, "robots@v1"), name="arms", provenance={}))
+    found = evaluate(done[1].path, compose_evaluate(["heads=['arms@v1:seen', 'robots@v1:seen']", "videos=0"]))
+    other, own = (found[head].to_json() for head in ("arms@v1:seen", "robots@v1:seen"))
+    assert other == own
+
+
 def test_heads_elsewhere_that_were_trained_on_are_said(bodies):
     found = load_dataset(bodies, "more@v1")
     heads = {"train": found.heads["seen"], "seen": found.heads["train"]}
-    swapped = replace(found, name="swapped", heads=heads, pins={})
-    path = bodies.manifest("swapped", "v1")
-    path.parent.mkdir(parents=True)
-    path.write_bytes(manifest_bytes(replace(swapped, digest=manifest_digest(swapped))))
+    frozen_as(bodies, replace(found, name="swapped", heads=heads, pins={}))
     said = []
     words = (f"co_train=[{MORE}]", "evaluation.heads=[seen, 'swapped@v1:seen']", "trainer.max_steps=1")
     fit(co(bodies, *words, run="elsewhere"), say=said.append)
