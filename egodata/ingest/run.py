@@ -86,7 +86,9 @@ def ingest(
     selected = _select(_without_collisions(_named(discovery, paths, options), paths, unique=vendor.unique_ids), options)
     twins = {} if vendor.unique_ids else known_raw(paths, vendor.name)
     waivers = read_waivers(paths.ledger)
-    job = Job(paths, filled, options.settings, settings, options.force, clips, options.stall_s, waivers, twins, hashes)
+    job = Job(
+        paths, filled, options.settings, settings, options.force, clips, options.stall_s, waivers, twins, hashes, options.expected_raw
+    )
     treat_them = partial(_treat_all, workers=workers, spread=spread)
     outcomes = _outcomes(selected, job, treat_them, progress=progress, on_outcome=on_outcome)
     report = IngestReport(
