@@ -65,7 +65,7 @@ def _tell(plan: "MigrationPlan", done: "Migrated | None", *, as_json: bool, limi
         body = {**plan.to_json(), "done": None if done is None else done.to_json(), "status": status}
         echo(json.dumps(body, indent=1, sort_keys=True, ensure_ascii=False))
         return status
-    _show_plan(plan)
+    _show_plan(plan, "Recordings" if done is None else "Recordings, before")
     if done is None:
         _show_next(plan, limit)
     else:
@@ -83,14 +83,14 @@ def _status(plan: "MigrationPlan", done: "Migrated | None") -> int:
     return int(bool(left) or (not done.marked and any(part.behind for part in plan.parts)))
 
 
-def _show_plan(plan: "MigrationPlan") -> None:
+def _show_plan(plan: "MigrationPlan", title: str) -> None:
     from egodata.ingest.migration import BLOCKED, NEWER, OUTDATED
 
     if plan.parts:
         rows = [(part.name, _word(part.here), part.now, "behind" if part.behind else "") for part in plan.parts]
         print_table("Store", ("part", "here", "this egodata", ""), rows)
     if counts := plan.counts():
-        print_table("Recordings", [name.replace("_", " ") for name in counts[0]], [list(row.values()) for row in counts])
+        print_table(title, [name.replace("_", " ") for name in counts[0]], [list(row.values()) for row in counts])
     _some("Outdated", ("recording", "why"), [(item.entry.recording, "; ".join(item.reasons)) for item in plan.of(OUTDATED)])
     blocked = [(item.entry.recording, "; ".join(item.reasons), item.blocked) for item in plan.of(BLOCKED)]
     _some("Outdated, cannot be rebuilt", ("recording", "why", "why not"), blocked)
@@ -129,6 +129,7 @@ def _show_next(plan: "MigrationPlan", limit: int | None) -> None:
     from egodata.ingest.migration import BLOCKED, OUTDATED
 
     count, blocked = len(plan.of(OUTDATED)), len(plan.of(BLOCKED))
+    unlisted = sum(bool(item.reason) for item in plan.unlisted)
     if not plan.behind:
         echo("nothing to do: the store is what this egodata would write")
         return
@@ -139,6 +140,8 @@ def _show_next(plan: "MigrationPlan", limit: int | None) -> None:
         )
     bound = f", {min(limit, count)} of them with this --limit" if limit is not None else ""
     echo(f"{count} recordings would be rebuilt{bound}, {blocked} are outdated and cannot be; nothing was changed")
+    if unlisted:
+        echo(f"{unlisted} episodes without a ledger entry are outdated")
 
 
 def _show_done(plan: "MigrationPlan", done: "Migrated") -> None:

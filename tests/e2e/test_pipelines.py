@@ -21,10 +21,12 @@ from egodata.formats.lance import build_lance
 from egodata.schema.layout import StorePaths, open_root
 from egodata.testing.world import WorldOptions, write_delivery
 from pipelines.assets.ingest import EPISODE_ANNOTATIONS, EPISODE_CALIBRATION, EPISODE_ZARR
-from pipelines.assets.tables import PARITY_REPORT
+from pipelines.assets.tables import LANCE_V2, PARITY_REPORT
 from pipelines.assets.training import TRAINING_RUN
 from pipelines.definitions import defs
 from pipelines.deliveries import Delivery, register
+from pipelines.due import table_state
+from pipelines.events import latest_versions
 from pipelines.executors import EXECUTOR_VARIABLE
 from pipelines.instance import open_instance
 from pipelines.launch import Launcher
@@ -33,6 +35,7 @@ from pipelines.resources import STORE_VARIABLE, StoreResource
 from pipelines.sensors import build_new, discovery
 from pipelines.uploads import SETTLE_VARIABLE
 from tests.e2e import served
+from tests.unit.ingest.earlier import CONVERTER, Earlier
 
 SMALL = {"operators": 2, "size": (64, 64), "seed": 5, "fps": 10}
 
@@ -199,6 +202,34 @@ def test_exactly_the_failed_partition_fails_and_a_rerun_after_repair_does_only_t
     event = instance.fetch_materializations(EPISODE_ANNOTATIONS, limit=1).records[0].asset_materialization
     assert event is not None
     assert event.metadata["changed"].value == 0  # ingest attached them already
+
+
+@pytest.mark.timeout(300)
+def test_what_was_migrated_outside_shows_as_new_content(
+    paths: StorePaths, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = deliver(paths, episodes=2)
+    look(instance)
+    launcher = Launcher(instance)
+    keys = (EPISODE_ZARR, EPISODE_ANNOTATIONS, EPISODE_CALIBRATION)
+    with monkeypatch.context() as patch:
+        patch.setattr(CONVERTER, Earlier())
+        for key in keys:
+            assert launcher.partitions(key, RECORDINGS, keys=ids) == 0
+    launcher.asset(LANCE_V2)
+    before, versions = contents(paths, list(ids)), latest_versions(instance, EPISODE_ZARR)
+    assert not table_state(paths).behind
+    assert run(cli, ["migrate", str(paths.root), "--workers", "0"], program="egodata") == 0
+    assert all(contents(paths, list(ids))[recording] != before[recording] for recording in ids)
+    assert due(instance) == []  # its delivery did not change
+    assert table_state(paths).behind  # so the tables are made again
+    assert launcher.partitions(EPISODE_ZARR, RECORDINGS, keys=ids) == 0  # skipped by digest, and reported
+    after = latest_versions(instance, EPISODE_ZARR)
+    assert all(after[recording] != versions[recording] for recording in ids)
+    for key in keys[1:]:
+        assert {stale(instance, key, recording) for recording in ids} == {"STALE"}
+        assert launcher.partitions(key, RECORDINGS, keys=ids) == 0
+    assert {stale(instance, key, recording) for key in keys for recording in ids} == {"FRESH"}
 
 
 @pytest.mark.timeout(300)

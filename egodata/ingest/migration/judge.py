@@ -91,6 +91,25 @@ class Judged:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Configs:
+    """Reads every vendor config once, as long as a plan is made."""
+
+    _known: dict[tuple[str, str | None, str | None], dict[str, Any]] = field(default_factory=dict)
+
+    def values(self, source: Vendor, *, config: str | None, declare: str | None) -> dict[str, Any]:
+        """Return the values of a vendor config.
+
+        Raises:
+            ConfigError: It has an unknown key or a wrong value.
+            NotFoundError: There is none.
+        """
+        key = (source.name, config, declare)
+        if key not in self._known:
+            self._known[key] = source.settings(VendorOptions("", "", config, declare))
+        return self._known[key]
+
+
 @dataclass(slots=True)
 class _Case:
     """What is found out about one recording."""
@@ -98,21 +117,25 @@ class _Case:
     entry: LedgerEntry
     source: Vendor
     given: Given
+    configs: Configs
     reasons: list[str] = field(default_factory=list)
     blocked: str = ""
     note: str = ""
 
     def vendor_settings(self, config: str | None, declare: str | None) -> dict[str, Any]:
-        return self.source.settings(VendorOptions(self.entry.dataset, self.entry.delivery, config, declare))
+        return self.configs.values(self.source, config=config, declare=declare)
 
 
-def judge(entry: LedgerEntry, attributes: Mapping[str, Mapping[str, Any] | EgodataError], *, given: Given) -> Judged:
+def judge(
+    entry: LedgerEntry, attributes: Mapping[str, Mapping[str, Any] | EgodataError], *, given: Given, configs: Configs | None = None
+) -> Judged:
     """Compare how a recording was built with how this egodata would build it now.
 
     Args:
         entry: Of the ledger.
         attributes: Of its published episodes by id, or why they cannot be read.
         given: Used where the store does not know.
+        configs: Shared by the recordings of a plan.
     """
     try:
         source = get_source(entry.vendor)
@@ -121,7 +144,7 @@ def judge(entry: LedgerEntry, attributes: Mapping[str, Mapping[str, Any] | Egoda
     now = f"{entry.vendor}/{source.version}"
     if _number(entry.converter) > source.version:
         return Judged(entry, NEWER, note=f"made by converter {entry.converter}, this egodata has {now}; it stays as it is")
-    case = _Case(entry, source, given)
+    case = _Case(entry, source, given, configs or Configs())
     if entry.converter != now:
         case.reasons.append(f"converter {entry.converter} -> {now}")
     case.reasons += _schema_reasons(attributes)

@@ -14,7 +14,7 @@ from egodata.formats.zarr.legacy import legacy_groups
 from egodata.ingest.forgotten import forgotten_hashes
 from egodata.ingest.ledger import LedgerEntry, known_recordings, read_entry
 from egodata.ingest.migration.delivered import Group, checked, grouped
-from egodata.ingest.migration.judge import BLOCKED, OUTDATED, STATES, Given, Judged, judge, schema_reason
+from egodata.ingest.migration.judge import BLOCKED, OUTDATED, STATES, Configs, Given, Judged, judge, schema_reason
 from egodata.progress import Progress, silent, tracked
 from egodata.schema.ids import sorted_ids
 from egodata.schema.layout import StorePaths, current_marker, read_marker
@@ -174,7 +174,7 @@ def _parts(paths: StorePaths) -> Iterator[Part]:
 
 
 def _judged(paths: StorePaths, given: Given, progress: Progress) -> tuple[list[Judged], list[str]]:
-    store, judged, damaged = ZarrStore(paths), [], []
+    store, configs, judged, damaged = ZarrStore(paths), Configs(), [], []
     for recording in tracked(known_recordings(paths), label="ledger", progress=progress):
         try:
             entry = read_entry(paths, recording)
@@ -182,7 +182,7 @@ def _judged(paths: StorePaths, given: Given, progress: Progress) -> tuple[list[J
             damaged.append(str(error))
             continue
         if entry is not None:
-            judged.append(judge(entry, _attributes(store, entry), given=given))
+            judged.append(judge(entry, _attributes(store, entry), given=given, configs=configs))
     return judged, damaged
 
 

@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -33,23 +33,9 @@ from egodata.vendors.mecka.vendor import Mecka
 from egodata.video import PROFILES
 
 from .conftest import IDS
+from .earlier import AS_IT_WAS, CONVERTER, Earlier
 
 NOW = f"mecka/{VENDOR.version}"
-CONVERTER = "egodata.vendors.mecka.VENDOR"
-
-
-@dataclass(frozen=True, slots=True)
-class Earlier(Mecka):
-    """The converter of an earlier egodata: it described the task in other words."""
-
-    version: int = 1
-
-    def read(self, ref, options):
-        drafts = Mecka.read(self, ref, options)
-        return replace(
-            drafts,
-            episodes=tuple(replace(draft, meta=replace(draft.meta, task_description="as it was")) for draft in drafts.episodes),
-        )
 
 
 @pytest.fixture
@@ -126,7 +112,7 @@ def test_only_what_is_older_is_rebuilt_and_a_dataset_keeps_what_it_recorded(old,
         store = open_store(old.paths, format, versions=manifest.lance_versions)
         opened = {one.episode_id: store.open(one.episode_id, content=one.content) for one in manifest.head("train")}
         assert {name: reader.meta.task_description for name, reader in opened.items() if name in IDS[:2]} == dict.fromkeys(
-            IDS[:2], "as it was"
+            IDS[:2], AS_IT_WAS
         )
         assert {name: reader.digests.content for name, reader in opened.items()} == before
     kept = files(old.paths)
@@ -255,7 +241,7 @@ def test_the_settings_of_a_build_are_honoured(raw, bench, monkeypatch, tmp_path,
     assert sorted(contents(bench)) == names == [IDS[0], f"{IDS[1]}-c0-5", f"{IDS[1]}-c5-12", IDS[2]]
     for name in names:
         reader = open_store(bench.paths, "zarr").open(name)
-        assert reader.meta.task_description != "as it was" and verify_episode(bench.paths, name) == []
+        assert reader.meta.task_description != AS_IT_WAS and verify_episode(bench.paths, name) == []
         assert reader.video_info("front_1").width == 48 and reader.meta.processing["encode"]["profile"] == "swift"
     assert planned(bench).behind is False  # and now the ledger knows, without --config and --clips
     config.unlink()
