@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from egodata.cli.console import ConsoleProgress, PathWord, echo, print_table
-from egodata.schema.layout import MARKER, open_root, require_writable
+from egodata.schema.layout import MARKER, StorePaths, open_root, require_writable
 
 if TYPE_CHECKING:
     from egodata.ingest.migration import Judged, Migrated, MigrationPlan
@@ -56,7 +56,16 @@ def migrate(  # noqa: PLR0913  click passes one parameter per option
     with ConsoleProgress() as progress:
         plan = plan_migration(paths, given=given, vendor=vendor, digests=dry_run, progress=progress)
         done = None if dry_run else run_migration(paths, plan, workers=workers, limit=limit, progress=progress)
+    for report in () if done is None else done.reports:
+        _write_page(paths, report)
     return _tell(plan, done, as_json=as_json, limit=limit)
+
+
+def _write_page(paths: StorePaths, report: Path) -> None:
+    from egodata.formats.zarr import ZarrStore
+    from egodata.reports.ingest_page import write_ingest_page  # cv2 is loaded only here
+
+    write_ingest_page(json.loads(report.read_text("utf-8")), ZarrStore(paths), out=report.with_suffix(".html"))
 
 
 def _tell(plan: "MigrationPlan", done: "Migrated | None", *, as_json: bool, limit: int | None) -> int:
@@ -156,7 +165,7 @@ def _show_done(plan: "MigrationPlan", done: "Migrated") -> None:
     echo(f"{len(done.rebuilt)} recordings rebuilt{kept}" + "".join(f", {number} {name}" for name, number in rest.items() if number))
     echo("store.json is up to date" if done.marked else "store.json stays as it is until everything that can be is rebuilt")
     for path in done.reports:
-        echo(f"report: {path}")
+        echo(f"report: {path}, page: {path.with_suffix('.html')}")
     if len(done.rebuilt) > len(done.unchanged):
         echo("next: `egodata lance build`, `egodata parity`, and a new version of each dataset that is to have the rebuilt episodes")
 

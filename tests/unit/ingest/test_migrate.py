@@ -100,6 +100,8 @@ def test_only_what_is_older_is_rebuilt_and_a_dataset_keeps_what_it_recorded(old,
     frozen = old.paths.manifest("before", "v1").read_bytes()
     status, said = command(old, "--workers", "0", capsys=capsys)
     assert status == 0 and "2 recordings rebuilt" in said.out and "`egodata lance build`" in said.out
+    (page,) = set((old.paths.reports / "ingest").glob("*.html"))
+    assert all(name in page.read_text() for name in IDS[:2]) and IDS[2] not in page.read_text()
     after = contents(old)
     assert {name for name in IDS if after[name] != before[name]} == set(IDS[:2])
     assert [len(list_versions(old.paths, name)) for name in IDS] == [2, 2, 1]
