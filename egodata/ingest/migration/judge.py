@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ from egodata.video import PROFILES, EncodeSettings
 CURRENT, OUTDATED, BLOCKED, NEWER = "current", "outdated", "cannot_be_rebuilt", "newer"
 STATES = (CURRENT, OUTDATED, BLOCKED, NEWER)
 _SHOWN = 3
+_UNPROVEN = (
+    "how it was built is not recorded: its settings are neither those that its episodes tell nor shipped ones. "
+    "Give --clips FILE where it was cut, and --config FILE where it had its own."
+)
 _DECLARED = (None, *(name for name in HAND_FRAME_CONVENTIONS if name != UNKNOWN))
 
 
@@ -177,21 +182,12 @@ def _number(converter: str) -> int:
 
 def _settings(case: _Case, attributes: Mapping[str, Any]) -> Settings | None:
     """Find what a recording was built with, add what differs now to the reasons, and return how to build it again."""
-    recorded = dict(case.entry.choices) or _deduced(case, attributes)
-    if not recorded:
-        recorded = _from_attributes(attributes)
-        if not recorded["encode"]:
-            case.blocked = "how it was built is not recorded: neither by the ledger nor by its episodes"
-            return None
-        if case.given.config is None and case.given.clips is None:
-            case.blocked = (
-                "how it was built is not recorded in full: its vendor config or clip rule was a person's own. "
-                "Give --config FILE, and --clips FILE where it was cut."
-            )
-            return None
-        recorded.update(_given_clips(case.given, case.entry.recording))
     try:
-        return _compared(case, recorded)
+        recorded = dict(case.entry.choices) or _deduced(case, attributes)
+        if not recorded:
+            recorded = {**_told(attributes), **_given_clips(case)}
+            case.blocked = "" if recorded["encode"] and case.given.clips is not None else _UNPROVEN
+        return None if case.blocked else _compared(case, recorded)
     except (ConfigError, NotFoundError, KeyError, TypeError) as error:
         case.blocked = f"its settings are not possible any more: {error}"
         return None
@@ -237,7 +233,7 @@ def _encode(recorded: Mapping[str, Any]) -> EncodeSettings:
     return shipped if shipped is not None else EncodeSettings(**recorded)
 
 
-def _from_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _told(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return what an episode says about its own build."""
     processing = attributes.get("processing") or {}
     encode = dict(processing.get("encode") or {})
@@ -247,18 +243,32 @@ def _from_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _deduced(case: _Case, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Find the choices whose digest an older ledger entry holds; empty where none fits."""
-    told = _from_attributes(attributes)
-    for clips in ({}, _given_clips(case.given, case.entry.recording)):
-        for declare in _DECLARED if case.entry.vendor in VENDORS else (None,):
-            found = {**told, **clips, **({} if declare is None else {"declare": declare})}
-            if chosen_digest(found) == case.entry.settings:
-                return found
+    """Find the choices whose digest an older ledger entry holds; empty where none fits.
+
+    An episode tells them, unless a later build with other settings gave equal content and so kept the episode as it was.
+    """
+    declared = _DECLARED if case.entry.vendor in VENDORS else (None,)
+    for base, clips, declare in product(_candidates(case, attributes), ({}, _given_clips(case)), declared):
+        found = {**base, **clips, **({} if declare is None else {"declare": declare})}
+        if chosen_digest(found) == case.entry.settings:
+            return found
     return {}
 
 
-def _given_clips(given: Given, recording: str) -> dict[str, Any]:
-    found = None if given.clips is None else given.clips.settings(recording)
+def _candidates(case: _Case, attributes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    told = _told(attributes)
+    yield told
+    encodes = [told["encode"], *(settings.to_json() for settings in PROFILES.values())]
+    named: dict[str | None, Mapping[str, Any]] = {}
+    if case.entry.vendor in VENDORS:
+        named = {config: case.vendor_settings(config, None) for config in dict.fromkeys((None, case.given.config))}
+    for encode in encodes:
+        yield {"encode": encode, "vendor": told["vendor"]}
+        yield from ({"encode": encode, "vendor": values, "config": config} for config, values in named.items())
+
+
+def _given_clips(case: _Case) -> dict[str, Any]:
+    found = None if case.given.clips is None else case.given.clips.settings(case.entry.recording)
     return {} if found is None else {"clips": found}
 
 

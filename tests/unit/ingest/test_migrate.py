@@ -251,6 +251,37 @@ def test_the_settings_of_a_build_are_honoured(raw, bench, monkeypatch, tmp_path,
     assert plan.behind is False and "is gone. Give --config FILE" in plan.recordings[0].note
 
 
+def test_an_episode_that_a_later_build_kept_does_not_mislead(raw, bench, tmp_path):
+    bench(settings=PROFILES["compact"])
+    clear = replace(read_entry(bench.paths, IDS[0]), choices={})
+    config = own_config(tmp_path, trim_tail_frames=2)
+    bench(config=str(config), settings=PROFILES["compact"])  # equal content: the episodes still tell of the first build
+    earlier_ledger(bench)
+    assert read_entry(bench.paths, IDS[0]).settings != clear.settings
+    plan = planned(bench)
+    assert plan.behind is False and "Give --clips FILE where it was cut" in plan.recordings[0].note
+    plan = planned(bench, given=Given(str(config)))
+    assert plan.behind is False and [item.note for item in plan.recordings] == ["", "", ""]
+    write_entry(bench.paths, replace(read_entry(bench.paths, IDS[0]), converter="mecka/1"))
+    assert states(planned(bench))[IDS[0]] == BLOCKED
+    plan = planned(bench, given=Given(str(config)))
+    assert list(run_migration(bench.paths, plan, workers=0).rebuilt) == [IDS[0]]
+    assert read_entry(bench.paths, IDS[0]).choices["vendor"]["trim_tail_frames"] == 2
+
+
+def test_a_recording_that_was_cut_is_not_rebuilt_whole(raw, bench, monkeypatch, tmp_path):
+    rule = ClipRule(ranges={IDS[0]: ((0, 6),)})
+    with monkeypatch.context() as patch:
+        patch.setattr(CONVERTER, Earlier())
+        bench(only=IDS[:1], clips=rule)
+    earlier_ledger(bench, names=IDS[:1])
+    for given in (Given(), Given("mecka")):
+        (item,) = planned(bench, given=given).recordings
+        assert item.state == BLOCKED and "Give --clips FILE where it was cut" in item.blocked
+    plan = planned(bench, given=Given(clips=rule))
+    assert list(run_migration(bench.paths, plan, workers=0).rebuilt[IDS[0]]) == [f"{IDS[0]}-c0-6"]
+
+
 def test_an_own_config_that_nothing_records_stays_valid_until_something_is_older(raw, bench, monkeypatch, tmp_path):
     config = own_config(tmp_path, head_jump_m=0.5)
     bench(config=str(config))
