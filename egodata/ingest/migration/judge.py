@@ -125,7 +125,6 @@ class _Case:
     configs: Configs
     reasons: list[str] = field(default_factory=list)
     blocked: str = ""
-    note: str = ""
 
     def vendor_settings(self, config: str | None, declare: str | None) -> dict[str, Any]:
         return self.configs.values(self.source, config=config, declare=declare)
@@ -158,8 +157,8 @@ def judge(
     if unread is not None and not case.reasons:
         case.reasons, case.blocked = ["an episode of it cannot be read"], f"{unread} `egodata ingest` builds it again."
     if not case.reasons:
-        return Judged(entry, CURRENT, note=case.note or case.blocked)
-    return Judged(entry, BLOCKED if case.blocked else OUTDATED, tuple(case.reasons), case.blocked, case.note, settings)
+        return Judged(entry, CURRENT, note=case.blocked)
+    return Judged(entry, BLOCKED if case.blocked else OUTDATED, tuple(case.reasons), case.blocked, settings=settings)
 
 
 def schema_reason(attributes: Mapping[str, Any]) -> str | None:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from egodata.formats.zarr import ZarrStore
 from egodata.formats.zarr.legacy import legacy_groups
 from egodata.ingest.forgotten import forgotten_hashes
 from egodata.ingest.ledger import LedgerEntry, known_recordings, read_entry
-from egodata.ingest.migration.delivered import Group, checked, grouped
+from egodata.ingest.migration.delivered import checked, grouped
 from egodata.ingest.migration.judge import BLOCKED, OUTDATED, STATES, Configs, Given, Judged, judge, schema_reason
 from egodata.progress import Progress, silent, tracked
 from egodata.schema.ids import sorted_ids
@@ -158,11 +158,6 @@ def plan_of_old_store(folder: Path) -> MigrationPlan | None:
     return MigrationPlan((), (), (), tuple(Unlisted(name, OLD, IN_PLACE) for name in found), (), ()) if found else None
 
 
-def groups_to_rebuild(paths: StorePaths, outdated: Sequence[Judged]) -> Iterator[Group]:
-    """Return what ingest has to be called with."""
-    return grouped(outdated, paths)
-
-
 def _parts(paths: StorePaths) -> Iterator[Part]:
     here, now = read_marker(paths), current_marker()
     for name in ("store_schema", "episode_schema"):
@@ -204,9 +199,7 @@ def _read(store: ZarrStore, episode_id: str) -> Mapping[str, Any] | EgodataError
 def _delivered(outdated: Sequence[Judged], paths: StorePaths, *, digests: bool, progress: Progress) -> Iterator[Judged]:
     forgotten = forgotten_hashes(paths)
     for group in grouped(outdated, paths):
-        known = {item.entry.recording: item for item in group.members}
-        for item in checked(group, forgotten=forgotten, digests=digests, progress=progress):
-            yield replace(item, settings=known[item.entry.recording].settings)
+        yield from checked(group, forgotten=forgotten, digests=digests, progress=progress)
 
 
 def _unlisted(paths: StorePaths, listed: set[str]) -> Iterator[Unlisted]:

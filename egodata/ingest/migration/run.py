@@ -7,9 +7,9 @@ from typing import Any
 
 from egodata.errors import EgodataError
 from egodata.findings import Severity
-from egodata.ingest.migration.delivered import Group
+from egodata.ingest.migration.delivered import Group, grouped
 from egodata.ingest.migration.judge import OUTDATED, Judged
-from egodata.ingest.migration.plan import LANCE, MigrationPlan, groups_to_rebuild
+from egodata.ingest.migration.plan import LANCE, MigrationPlan
 from egodata.ingest.options import IngestOptions
 from egodata.ingest.report import SET_ASIDE, Outcome
 from egodata.ingest.run import ingest
@@ -78,7 +78,7 @@ def run_migration(
     outdated = plan.of(OUTDATED)
     chosen = outdated[:limit]
     done = Migrated(left=tuple(item.entry.recording for item in outdated[len(chosen) :]))
-    for group in groups_to_rebuild(paths, chosen):
+    for group in grouped(chosen, paths):
         _rebuild(paths, group, done, workers=workers, progress=progress, on_outcome=on_outcome)
     if done.set_aside or done.left or plan.others:
         return done
