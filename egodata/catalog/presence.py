@@ -26,12 +26,11 @@ def check_present(manifest: Manifest, store: EpisodeStore, *, sample: int | None
         GateError: Some are gone or damaged; the message names the first five, their heads, and how many there are.
     """
     chosen = _chosen(manifest, sample)
-    missing = []
-    for head, episode in tracked(chosen, label=f"present {manifest.ref}", progress=progress):
-        try:
-            store.open(episode.episode_id, content=episode.content).close()
-        except (NotFoundError, CorruptEpisodeError):
-            missing.append(f"{episode.episode_id} ({head}, content {episode.content[:16]})")
+    missing = [
+        f"{episode.episode_id} ({head}, content {episode.content[:16]})"
+        for head, episode in tracked(chosen, label=f"present {manifest.ref}", progress=progress)
+        if not _opens(store, episode)
+    ]
     if missing:
         total = sum(len(members) for members in manifest.heads.values())
         of = f"of {len(chosen)} looked at" if len(chosen) < total else f"of {total}"
@@ -41,6 +40,19 @@ def check_present(manifest: Manifest, store: EpisodeStore, *, sample: int | None
             f"Rebuild them from the same delivery, or freeze a new version."
         )
     return len(chosen)
+
+
+def absent_contents(manifest: Manifest, store: EpisodeStore) -> list[tuple[str, HeadEpisode]]:
+    """Return every episode of a dataset that a copy does not hold in its recorded content, with its head."""
+    return [(head, episode) for head, episode in _chosen(manifest, None) if not _opens(store, episode)]
+
+
+def _opens(store: EpisodeStore, episode: HeadEpisode) -> bool:
+    try:
+        store.open(episode.episode_id, content=episode.content).close()
+    except (NotFoundError, CorruptEpisodeError):
+        return False
+    return True
 
 
 def _chosen(manifest: Manifest, sample: int | None) -> list[tuple[str, HeadEpisode]]:

@@ -27,6 +27,7 @@ COMMANDS = {
     "waive": "egodata.cli.waive:waive",
     "verify": "egodata.cli.verify:verify",
     "gc": "egodata.cli.gc:gc",
+    "migrate": "egodata.cli.migrate:migrate",
     "attach": "egodata.cli.attach:attach",
     "validate": "egodata.cli.validate:validate",
     "inspect": "egodata.cli.inspect:inspect",

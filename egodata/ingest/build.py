@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from egodata.episode import EpisodeDraft
@@ -21,7 +22,7 @@ from egodata.ingest.together import publish_together, withdraw_episode
 from egodata.schema.canonical import json_digest
 from egodata.schema.digests import EpisodeDigests
 from egodata.schema.ids import sorted_ids
-from egodata.schema.layout import StorePaths
+from egodata.schema.layout import ALGORITHMS, StorePaths
 from egodata.vendors import VENDORS, Drafts, RecordingRef, SetAside, VendorOptions
 from egodata.video import EncodeSettings
 
@@ -39,6 +40,7 @@ class Job:
         waivers: In force in the store, by finding id.
         known_raw: Recording by raw digest, of earlier builds of a vendor whose ids are not unique.
         forgotten: Hashes of what was forgotten and stays out.
+        expected_raw: Raw digest by recording that its files must still have; others are set aside.
     """
 
     paths: StorePaths
@@ -51,19 +53,41 @@ class Job:
     waivers: Mapping[str, Waiver] = field(default_factory=dict)
     known_raw: Mapping[str, str] = field(default_factory=dict)
     forgotten: frozenset[str] = frozenset()
+    expected_raw: Mapping[str, str] = field(default_factory=dict)
+
+    def choices(self, ref: RecordingRef) -> dict[str, Any]:
+        """Return everything that a person can set about the build of one recording, and by what numbers it is hashed and encoded.
+
+        Besides what `chosen_digest` covers: ``config`` (the vendor config as it was named, a path made absolute; null for the shipped
+        one), ``x264`` (parameters that follow from the encoder settings) and ``digests`` (version of the digest algorithm).
+        """
+        found: dict[str, Any] = {"encode": self.settings.to_json(), "vendor": dict(self.vendor_settings), "config": None}
+        if self.options.config is not None:
+            own = self.options.config.endswith((".yaml", ".yml"))
+            found["config"] = str(Path(self.options.config).absolute()) if own else self.options.config
+        if self.options.declare is not None and ref.vendor in VENDORS:
+            found["declare"] = self.options.declare
+        if self.clips is not None and (clips := self.clips.settings(ref.id)) is not None:
+            found["clips"] = clips
+        return {**found, "x264": portable_x264(self.settings), "digests": ALGORITHMS["digests"]}
 
     def settings_digest(self, ref: RecordingRef) -> str:
         """Digest of everything that a person can set about the build of one recording."""
-        chosen: dict[str, Any] = {"encode": self.settings.to_json(), "vendor": dict(self.vendor_settings)}
-        if self.options.declare is not None and ref.vendor in VENDORS:
-            chosen["declare"] = self.options.declare
-        if self.clips is not None and (clips := self.clips.settings(ref.id)) is not None:
-            chosen["clips"] = clips
-        return json_digest(chosen)
+        return chosen_digest(self.choices(ref))
 
     def judged(self, findings: tuple[Finding, ...], raw: RawDigests | None) -> tuple[Finding, ...]:
         """Say in which bytes findings were seen, and which of them a person accepted."""
         return with_waivers(placed(findings, raw.raw if raw else ""), self.waivers)
+
+
+def chosen_digest(choices: Mapping[str, Any]) -> str:
+    """Digest of the values among `Job.choices` that decide whether a recording is built again."""
+    return json_digest({name: choices[name] for name in ("encode", "vendor", "declare", "clips") if name in choices})
+
+
+def portable_x264(settings: EncodeSettings) -> str:
+    """Return the x264 parameters that follow from encoder settings, without the one that follows from the machine."""
+    return ":".join(item for item in settings.x264_options()["x264-params"].split(":") if not item.startswith("asm="))
 
 
 def converter(ref: RecordingRef) -> str:
@@ -144,6 +168,8 @@ def _skip(ref: RecordingRef, job: Job, raw: RawDigests) -> Outcome | None:
     if entry is None or _changed(entry, ref, job, raw) or _damage(entry, job):
         return None
     clear_quarantine(job.paths, ref, everywhere=False)
+    if not entry.choices:
+        write_entry(job.paths, replace(entry, choices=job.choices(ref)))  # of an egodata that did not keep them: equal by their digest
     found = with_waivers(findings_from_json(entry.findings), job.waivers)
     return Outcome(ref.id, SKIPPED, entry.episodes, found, operator=ref.operator)
 
@@ -151,6 +177,9 @@ def _skip(ref: RecordingRef, job: Job, raw: RawDigests) -> Outcome | None:
 def _treat(ref: RecordingRef, job: Job, raw: RawDigests) -> Outcome:
     if (skipped := _skip(ref, job, raw)) is not None:
         return skipped
+    if job.expected_raw.get(ref.id, raw.raw) != raw.raw:
+        message = f"recording {ref.id}: its raw files are not those that it was built from. To take them as they are: egodata ingest."
+        raise SetAside((Finding("raw-changed", Severity.ERROR, ref.id, message, expected=job.expected_raw[ref.id], got=raw.raw),))
     before = read_entry(job.paths, ref.id)
     entry = None if job.force else before
     drafts = read_drafts(ref, job)
@@ -248,6 +277,7 @@ def _record(ref: RecordingRef, job: Job, raw: RawDigests, *, contents: Mapping[s
         job.settings_digest(ref),
         contents,
         tuple(finding.to_json() for finding in findings),
+        job.choices(ref),
     )
     write_entry(job.paths, entry)
 

@@ -60,14 +60,14 @@ class ClipRule:
         return {key: value for key, value in rule.items() if value is not None}
 
 
-def load_clips(path: Path | None) -> ClipRule | None:
-    """Read a clip rule; None for none.
+def load_clips(path: Path | ClipRule | None) -> ClipRule | None:
+    """Read a clip rule; None for none, and a rule stays what it is.
 
     Raises:
         ConfigError: Not such a file.
         NotFoundError: There is none.
     """
-    return None if path is None else load_config(path, ClipRule)
+    return load_config(path, ClipRule) if isinstance(path, Path) else path
 
 
 def cut_drafts(drafts: Drafts, rule: ClipRule, *, recording: str) -> Drafts:

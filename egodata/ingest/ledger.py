@@ -26,6 +26,8 @@ class LedgerEntry:
         settings: Digest of encoder settings and vendor config.
         episodes: Content digest by episode id, as published.
         findings: Of that build, as JSON.
+        choices: What `settings` is the digest of, and where its vendor config came from (`egodata.ingest.build.Job.choices`); empty in
+            entries of an egodata that did not keep it.
     """
 
     recording: str
@@ -39,6 +41,7 @@ class LedgerEntry:
     settings: str
     episodes: Mapping[str, str]
     findings: tuple[Mapping[str, Any], ...] = field(default=())
+    choices: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _folder(paths: StorePaths) -> Path:

@@ -1,9 +1,11 @@
 """What a person chooses about an ingest."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from egodata.findings import Severity
+from egodata.ingest.clips import ClipRule
 from egodata.video import DEFAULT_SETTINGS, EncodeSettings
 
 
@@ -25,9 +27,10 @@ class IngestOptions:
         declare: Hand frame convention of older stores that carry none: ``anat-v1`` or ``mirror-left-v1``.
         fail_on: Severity from which a finding makes the status 1.
         copy: Keep the delivery's files in the store, below ``raw/<vendor>/<delivery>``, and read them there.
-        clips: File with a clip rule (`egodata.ingest.clips.ClipRule`); None takes what the vendor's reader gives.
+        clips: A clip rule, or a file with one (`egodata.ingest.clips.ClipRule`); None takes what the vendor's reader gives.
         include_forgotten: Build recordings that were forgotten on request; else they are left out and named.
         stall_s: A worker process that neither reads nor writes a byte for so long is stopped and its recording set aside.
+        expected_raw: Raw digest by recording that its files must still have; others are set aside (`raw-changed`).
     """
 
     vendor: str
@@ -43,6 +46,7 @@ class IngestOptions:
     declare: str | None = None
     fail_on: Severity = Severity.ERROR
     copy: bool = False
-    clips: Path | None = None
+    clips: Path | ClipRule | None = None
     include_forgotten: bool = False
     stall_s: float = 300.0
+    expected_raw: Mapping[str, str] = field(default_factory=dict)

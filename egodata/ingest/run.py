@@ -68,10 +68,7 @@ def ingest(
         NotFoundError: No such vendor, config or recording.
     """
     vendor = get_source(options.vendor)
-    if options.store.resolve() == raw.resolve():
-        raise InputError(f"store {options.store}: is the delivery itself, which is only read. Choose another --store.")
-    if raw.resolve() in options.store.resolve().parents:
-        raise InputError(f"store {options.store}: lies in the delivery {raw}, which is only read. Choose another --store.")
+    _check_apart(raw, options.store)
     filled = vendor_options(raw, dataset=options.dataset, delivery=options.delivery, config=options.config, declare=options.declare)
     settings, workers = vendor.settings(filled), _workers(options)
     check_declared(options.declare)
@@ -86,7 +83,9 @@ def ingest(
     selected = _select(_without_collisions(_named(discovery, paths, options), paths, options, unique=vendor.unique_ids), options)
     twins = {} if vendor.unique_ids else known_raw(paths, vendor.name)
     waivers = read_waivers(paths.ledger)
-    job = Job(paths, filled, options.settings, settings, options.force, clips, options.stall_s, waivers, twins, hashes)
+    job = Job(
+        paths, filled, options.settings, settings, options.force, clips, options.stall_s, waivers, twins, hashes, options.expected_raw
+    )
     treat_them = partial(_treat_all, workers=workers, spread=spread)
     outcomes = _outcomes(selected, job, treat_them, progress=progress, on_outcome=on_outcome)
     report = IngestReport(
@@ -102,6 +101,14 @@ def ingest(
         report, changes=compare(last_report(paths, report), report, partial=options.only is not None or options.limit is not None)
     )
     return replace(report, path=write_report(paths, report, stamp=datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")))
+
+
+def _check_apart(raw: Path, store: Path) -> None:
+    """Refuse a store that lies in the delivery."""
+    if store.resolve() == raw.resolve():
+        raise InputError(f"store {store}: is the delivery itself, which is only read. Choose another --store.")
+    if raw.resolve() in store.resolve().parents:
+        raise InputError(f"store {store}: lies in the delivery {raw}, which is only read. Choose another --store.")
 
 
 def _outcomes(

@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from egodata.errors import InputError, NotFoundError
 from egodata.names import shell_word
@@ -14,7 +16,11 @@ from egodata.schema.ids import check_dataset_name, check_dataset_version, check_
 
 SCHEMA_VERSION = "v4.0"
 STORE_SCHEMA = 1
+ALGORITHMS = {"digests": 1, "hand_frame": 1, "splits": 1, "statistics": 1}
+"""Versions of what numbers and identities come from, as `store.json` records them; docs/format.md, section 3, says what each means."""
 CONTENT_PREFIX = 16
+MARKER = "store.json"
+_SCHEMA = re.compile(r"v(\d+)\.(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,33 +112,69 @@ def open_root(root: Path | str, *, create: bool = False) -> StorePaths:
         InputError: It was written by a newer schema, or cannot be written to.
     """
     paths = StorePaths(Path(root).absolute())
-    marker = paths.root / "store.json"
-    if not marker.exists():
+    if not (paths.root / MARKER).exists():
         if not create:
             raise NotFoundError(
                 f"store {root}: no store.json there. Make one with `egodata ingest RAW --vendor V --store {shell_word(root)}`."
             )
-        _create(paths, marker)
-    try:
-        found = json.loads(marker.read_text("utf-8"))
-        if not isinstance(found, dict) or not isinstance(found.get("store_schema", 0), int):
-            raise ValueError("expected an object with a whole number store_schema")
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"store {root}: store.json is not JSON ({error}). Restore it from a backup or remove it.") from error
+        try:
+            paths.root.mkdir(parents=True, exist_ok=True)
+            write_marker(paths, current_marker())
+        except OSError as error:
+            raise InputError(f"store {paths.root}: cannot be written ({error.strerror}). Choose a folder you own.") from error
+    found = read_marker(paths)
     if found.get("store_schema", 0) > STORE_SCHEMA:
         raise InputError(
             f"store {root}: written by schema {found['store_schema']}, this egodata reads up to {STORE_SCHEMA}. Upgrade egodata."
         )
+    if (newer := _newer(found)) is not None:
+        raise InputError(f"store {root}: {newer}. Upgrade egodata.")
     return paths
 
 
-def _create(paths: StorePaths, marker: Path) -> None:
+def current_marker() -> dict[str, Any]:
+    """Return what `store.json` of a new store says."""
+    return {"store_schema": STORE_SCHEMA, "episode_schema": SCHEMA_VERSION, "algorithms": dict(ALGORITHMS)}
+
+
+def read_marker(paths: StorePaths) -> dict[str, Any]:
+    """Return what `store.json` says.
+
+    Raises:
+        InputError: It is not JSON of that shape.
+    """
     try:
-        paths.root.mkdir(parents=True, exist_ok=True)
-        body = {"store_schema": STORE_SCHEMA, "episode_schema": SCHEMA_VERSION}
-        write_atomic(marker, json.dumps(body, indent=1, sort_keys=True).encode() + b"\n")
-    except OSError as error:
-        raise InputError(f"store {paths.root}: cannot be written ({error.strerror}). Choose a folder you own.") from error
+        found = json.loads((paths.root / MARKER).read_text("utf-8"))
+        if not isinstance(found, dict) or not isinstance(found.get("store_schema", 0), int):
+            raise ValueError("expected an object with a whole number store_schema")
+        algorithms = found.get("algorithms", {})
+        if not isinstance(algorithms, dict) or not all(isinstance(number, int) for number in algorithms.values()):
+            raise ValueError("expected algorithms to be whole numbers by name")
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"store {paths.root}: store.json is not JSON ({error}). Restore it from a backup or remove it.") from error
+    return found
+
+
+def write_marker(paths: StorePaths, body: dict[str, Any]) -> None:
+    """Write `store.json`; a reader sees the old one or the new one."""
+    write_atomic(paths.root / MARKER, json.dumps(body, indent=1, sort_keys=True).encode() + b"\n")
+
+
+def schema_order(text: str) -> tuple[int, int] | None:
+    """Return an episode schema such as ``v4.0`` as numbers that compare, None where it is no such text."""
+    match = _SCHEMA.fullmatch(text)
+    return None if match is None else (int(match[1]), int(match[2]))
+
+
+def _newer(found: dict[str, Any]) -> str | None:
+    """Say what of a store this egodata is too old for; a name that it does not know is that too."""
+    here, known = schema_order(str(found.get("episode_schema", SCHEMA_VERSION))), schema_order(SCHEMA_VERSION)
+    if here is not None and known is not None and here > known:
+        return f"holds episodes of schema {found['episode_schema']}, this egodata reads up to {SCHEMA_VERSION}"
+    for name, number in sorted(found.get("algorithms", {}).items()):
+        if number > ALGORITHMS.get(name, 0):
+            return f"its {name} are of algorithm {number}, this egodata knows up to {ALGORITHMS.get(name, 0)}"
+    return None
 
 
 def require_writable(paths: StorePaths) -> None:

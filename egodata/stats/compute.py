@@ -14,12 +14,12 @@ from egodata.progress import Progress, silent
 from egodata.sampling import HeadSource, Recipe
 from egodata.sampling.cache import Keep
 from egodata.schema.canonical import json_digest
-from egodata.schema.layout import StorePaths, write_atomic
+from egodata.schema.layout import ALGORITHMS, StorePaths, write_atomic
 from egodata.stats.norm import FeatureStats, NormStats
 from egodata.stats.partials import PartialStore, make_partials
 from egodata.stats.walk import Block, Feature, Fields, WindowSource, plan_walks, walk_all
 
-ALGORITHM = "exact-1"
+ALGORITHM = f"exact-{ALGORITHMS['statistics']}"
 BLOCK_BYTES = 128 * 2**20
 """Bound of the values held at once, by all workers together; at least one column always is."""
 NUMBERS_BYTES = 32 * 2**20

@@ -22,11 +22,13 @@ from egodata.schema.layout import StorePaths, open_root
 from egodata.testing.world import WorldOptions, write_delivery
 from pipelines.assets.datasets import DATASET, NORM_STATS
 from pipelines.assets.ingest import EPISODE_ANNOTATIONS, EPISODE_CALIBRATION, EPISODE_ZARR
-from pipelines.assets.tables import PARITY_REPORT
+from pipelines.assets.tables import LANCE_V2, PARITY_REPORT
 from pipelines.assets.training import TRAINING_RUN
 from pipelines.definitions import defs
 from pipelines.deliveries import Delivery, register
+from pipelines.due import table_state
 from pipelines.episode_checks import EPISODE_CHECKS
+from pipelines.events import latest_versions
 from pipelines.executors import EXECUTOR_VARIABLE
 from pipelines.instance import open_instance
 from pipelines.launch import Launcher
@@ -37,6 +39,7 @@ from pipelines.units import SHARD_ABOVE_VARIABLE
 from pipelines.uploads import SETTLE_VARIABLE
 from pipelines.work import run_partitions
 from tests.e2e import served
+from tests.unit.ingest.earlier import CONVERTER, Earlier
 
 SMALL = {"operators": 2, "size": (64, 64), "seed": 5, "fps": 10}
 
@@ -234,6 +237,34 @@ def test_a_shard_with_a_broken_recording_fails_names_it_and_keeps_the_others(
     assert "1 of 3 recordings" in reason
     assert [recording for recording in ids if recording in reason] == [ids[1]]
     assert set(open_store(paths, "zarr").episode_ids()) == {ids[0], ids[2]}
+
+
+@pytest.mark.timeout(300)
+def test_what_was_migrated_outside_shows_as_new_content(
+    paths: StorePaths, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = deliver(paths, episodes=2)
+    look(instance)
+    launcher = Launcher(instance)
+    keys = (EPISODE_ZARR, EPISODE_ANNOTATIONS, EPISODE_CALIBRATION)
+    with monkeypatch.context() as patch:
+        patch.setattr(CONVERTER, Earlier())
+        for key in keys:
+            assert launcher.partitions(key, RECORDINGS, keys=ids) == 0
+    launcher.asset(LANCE_V2)
+    before, versions = contents(paths, list(ids)), latest_versions(instance, EPISODE_ZARR)
+    assert not table_state(paths).behind
+    assert run(cli, ["migrate", str(paths.root), "--workers", "0"], program="egodata") == 0
+    assert all(contents(paths, list(ids))[recording] != before[recording] for recording in ids)
+    assert due(instance) == []  # its delivery did not change
+    assert table_state(paths).behind  # so the tables are made again
+    assert launcher.partitions(EPISODE_ZARR, RECORDINGS, keys=ids) == 0  # skipped by digest, and reported
+    after = latest_versions(instance, EPISODE_ZARR)
+    assert all(after[recording] != versions[recording] for recording in ids)
+    for key in keys[1:]:
+        assert {stale(instance, key, recording) for recording in ids} == {"STALE"}
+        assert launcher.partitions(key, RECORDINGS, keys=ids) == 0
+    assert {stale(instance, key, recording) for key in keys for recording in ids} == {"FRESH"}
 
 
 @pytest.mark.timeout(300)

@@ -25,6 +25,18 @@ def test_a_store_is_made_once_and_opened_again(tmp_path):
     before = (made.root / "store.json").read_bytes()
     assert open_root(tmp_path / "s", create=True) == made
     assert (made.root / "store.json").read_bytes() == before
+    assert json.loads(before) == {
+        "store_schema": 1,
+        "episode_schema": "v4.0",
+        "algorithms": {"digests": 1, "hand_frame": 1, "splits": 1, "statistics": 1},
+    }
+
+
+def test_a_store_of_an_earlier_egodata_is_read(tmp_path):
+    marker = open_root(tmp_path, create=True).root / "store.json"
+    for earlier in ({"store_schema": 1, "episode_schema": "v4.0"}, {"episode_schema": "v3.1"}, {"algorithms": {"digests": 0}}):
+        marker.write_text(json.dumps(earlier))
+        assert open_root(tmp_path).root == tmp_path
 
 
 def test_a_newer_or_broken_store_is_refused(tmp_path):
@@ -32,7 +44,7 @@ def test_a_newer_or_broken_store_is_refused(tmp_path):
     marker.write_text(json.dumps({"store_schema": 99}))
     with pytest.raises(InputError, match="written by schema 99, this egodata reads up to 1. Upgrade egodata."):
         open_root(tmp_path)
-    for broken in (b"{", b"[]", b"5", b'{"store_schema": "1"}', b"\xff"):
+    for broken in (b"{", b"[]", b"5", b'{"store_schema": "1"}', b'{"algorithms": [1]}', b'{"algorithms": {"digests": "1"}}', b"\xff"):
         marker.write_bytes(broken)
         with pytest.raises(InputError, match="store.json is not JSON"):
             open_root(tmp_path)

@@ -3,7 +3,6 @@
 The order of commits, and what a killed build leaves, are in docs/decisions/004-lance-commit-order.md.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +39,7 @@ from egodata.formats.lance.tables import (
 from egodata.names import nearest
 from egodata.progress import Progress, silent, tracked
 from egodata.schema.ids import sorted_ids
-from egodata.schema.layout import StorePaths, require_writable, write_atomic
+from egodata.schema.layout import MARKER, StorePaths, read_marker, require_writable, write_marker
 from egodata.video import AV1
 
 LOCK_WAIT_S = 600.0
@@ -163,17 +162,23 @@ def _ensure_tables(paths: StorePaths, video: str | None) -> dict[str, int]:
         return table_versions(paths)
     except NotFoundError:
         pass
-    marker = paths.root / "store.json"
-    settings = json.loads(marker.read_text()) if marker.exists() else {}
+    settings = read_marker(paths) if (paths.root / MARKER).exists() else {}
     wanted = settings.get("lance_storage_version", STABLE)
     made: dict[str, lance.LanceDataset] = {}
     for table in DATA_TABLES:
         made[table] = _empty_table(paths, table, wanted, properties={}, video=video or COPY)
         wanted = made[table].data_storage_version
     if settings.get("lance_storage_version") != wanted:
-        write_atomic(marker, json.dumps({**settings, "lance_storage_version": wanted}, indent=1, sort_keys=True).encode() + b"\n")
+        write_marker(paths, {**settings, "lance_storage_version": wanted})
     made[EPISODES] = _empty_table(paths, EPISODES, wanted, properties=_named(made))
     return {table: int(made[table].version) for table in TABLES}
+
+
+def stable_storage_version() -> str:
+    """Return the storage version that lance gives a new table; an empty one in memory says so."""
+    options: dict[str, Any] = {"data_storage_version": STABLE}
+    probe = lance.write_dataset(SCHEMAS[ANNOTATIONS].empty_table(), "memory://probe", session=shared_session(), **options)
+    return str(probe.data_storage_version)
 
 
 def _empty_table(
