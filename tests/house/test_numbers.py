@@ -135,8 +135,8 @@ def test_configs_are_few_and_hold_values_only(repository):
     assert code == [], "configs hold values only: no _target_, no expressions"
 
 
-COMMAND = re.compile(r"\b(?:egodata|egopipe|egotrain) (?!reads|no )[a-z]+(?=[ `])[^`]*")
-"""A command of ours inside a text, up to the end of its quotation; `this egodata reads up to` is none."""
+COMMAND = re.compile(r"(?<!this )\b(?:egodata|egopipe|egotrain) (?!no )[a-z]+(?=[ `])[^`]*")
+"""A command of ours inside a text, up to the end of its quotation; `this egodata reads up to` names none."""
 
 
 def _unquoted(string: ast.JoinedStr) -> list[str]:

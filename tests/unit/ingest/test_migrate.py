@@ -343,10 +343,11 @@ def test_episodes_of_an_older_schema_and_those_of_no_entry(raw, bench, monkeypat
     assert [(item.episode_id, item.reason) for item in plan.unlisted] == [(name, "episode schema v3.9 -> v4.0") for name in IDS[1:]]
     assert f"made by {NOW} from file://" in plan.unlisted[0].note and "ledger" in plan.damaged[0]
     status, said = command(bench, "--json", "--workers", "0", capsys=capsys)
-    assert status == 1 and "damaged" in json.loads(said.out)["done"]["set_aside"][IDS[0]]
+    done = json.loads(said.out)["done"]
+    assert status == 1 and list(done["rebuilt"]) == [IDS[0]] and done["set_aside"] == {}  # a damaged entry of another stops nothing
     (bench.paths.ledger / "ingest" / f"{IDS[1]}.json").unlink()
     status, said = command(bench, "--workers", "0", capsys=capsys)
-    assert status == 1 and "1 recordings rebuilt" in said.out and "nothing rebuilds them" in said.out
+    assert status == 1 and "nothing rebuilds them" in said.out
     assert planned(bench).of(OUTDATED) == ()
 
 
