@@ -23,9 +23,9 @@ class Subject:
     """
 
     recordings: frozenset[tuple[str, str]]
-    operator: str | None
-    hashes: frozenset[str]
-    stored: frozenset[str]
+    operator: str | None = None
+    hashes: frozenset[str] = frozenset()
+    stored: frozenset[str] = frozenset()
 
     def whose(self, ref: RecordingRef) -> str:
         """Say whose a recording is."""

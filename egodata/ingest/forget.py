@@ -209,7 +209,9 @@ def _probes(paths: StorePaths, ids: Sequence[str]) -> list[bytes]:
             if file.is_file() and not file.is_symlink() and file.stat().st_size > 8 * _PROBE_BYTES:
                 data = file.read_bytes()
                 middle = len(data) // 2
-                found.append(data[middle : middle + _PROBE_BYTES])
+                probe = data[middle : middle + _PROBE_BYTES]
+                if len(set(probe)) > _PROBE_BYTES // 2:  # a run of zeros in a short file's header is in many files
+                    found.append(probe)
     return found[:: max(1, len(found) // _PROBES)]
 
 
@@ -222,10 +224,10 @@ def _recordings_of(paths: StorePaths, ids: Sequence[str]) -> list[str]:
 
 def _remove_records(paths: StorePaths, ids: Sequence[str]) -> int:
     """Remove ledger entries and quarantine records; return how many there were."""
-    count = 0
+    count, episodes = 0, set(ids)
     for recording in known_recordings(paths):
         entry = read_entry(paths, recording)
-        if entry is not None and set(entry.episodes) & set(ids):
+        if entry is not None and episodes & set(entry.episodes):
             (paths.ledger / "ingest" / f"{recording}.json").unlink(missing_ok=True)
             count += 1
     for name in ids:

@@ -102,9 +102,9 @@ def plan_raw(paths: StorePaths, ids: Sequence[str], *, operator: str | None) -> 
     Raises:
         InputError: An entry of the ledger or the list of what was forgotten is damaged.
     """
-    stored = known_recordings(paths)
+    stored, episodes = known_recordings(paths), set(ids)
     entries = [entry for name in stored if (entry := read_entry(paths, name)) is not None]
-    gone = [entry for entry in entries if set(entry.episodes) & set(ids)]
+    gone = [entry for entry in entries if episodes & set(entry.episodes)]
     wanted = frozenset((entry.vendor, entry.recording) for entry in gone)
     subject = Subject(wanted, operator, forgotten_hashes(paths), frozenset(stored))
     vendors = {vendor for vendor, _ in wanted} | ({operator.partition("/")[0]} & set(SOURCES) if operator else set())
