@@ -25,7 +25,7 @@ from egodata.errors import ConflictError, EgodataError, InputError, NotFoundErro
 from egodata.formats import open_store
 from egodata.formats.lance import LanceStore, build_lance, cleanup_lance, committed_versions, compact_lance, drop_tag, tag_dataset
 from egodata.formats.zarr.versions import episode_lock
-from egodata.ingest.forget_raw import Begun, RawPlan, plan_raw, remove_raw, still_shared
+from egodata.ingest.forget_raw import Begun, RawPlan, plan_raw, remove_raw
 from egodata.ingest.forgotten import remember_forgotten
 from egodata.ingest.ledger import known_recordings, read_entry
 from egodata.names import nearest
@@ -116,7 +116,7 @@ def forget_episodes(
         raise InputError("forget: expected one of an episode and an operator. Give --episode ID or --operator VENDOR/ID.")
     zarr = open_store(paths, "zarr")
     manifests = dict(_manifests(paths))
-    begun = Begun(paths, kind="operator" if episode_id is None else "episode", name=str(operator if episode_id is None else episode_id))
+    begun = Begun(paths, episode_id=episode_id, operator=operator)
     before = begun.plan()
     ids = _subject(paths, zarr, manifests, episode_id=episode_id, operator=operator, begun=before)
     _require_no_lease(paths, ids)
@@ -142,15 +142,13 @@ def forget_episodes(
     removed["statistics"] = sum(_remove_tree(paths.norm_stats(manifest.name, manifest.version)) for manifest in affected.values())
     removed["reports"] = _remove_mentions(paths, ids) + sum(_remove_tree(path.with_name(_CARD)) for path in affected)
     remains = tuple(_remains(paths, probes))
-    shared = still_shared(paths, raw)
-    begun.done(shared)
     return Forgotten(
         tuple(ids),
         tuple(refs),
         tuple(sorted(manifest.ref for manifest in others)),
         runs,
         raw.outside,
-        tuple(f"raw/{name}" for name in shared),
+        tuple(f"raw/{name}" for name in begun.done(paths, raw)),
         (*raw.unread, *failed),
         removed,
         remains,

@@ -56,12 +56,13 @@ class Begun:
 
     Args:
         paths: The store.
-        kind: ``episode`` or ``operator``.
-        name: Which.
+        episode_id: The episode, if it is one.
+        operator: The operator, if it is one.
     """
 
-    def __init__(self, paths: StorePaths, *, kind: str, name: str) -> None:
-        self.path = paths.ledger / f"forgetting-{subject_hash(kind, name)[:16]}.pending"
+    def __init__(self, paths: StorePaths, *, episode_id: str | None, operator: str | None) -> None:
+        digest = subject_hash("operator", operator) if operator is not None else subject_hash("episode", str(episode_id))
+        self.path = paths.ledger / f"forgetting-{digest[:16]}.pending"
 
     def plan(self) -> RawPlan | None:
         """Return the plan, or None where nothing was begun.
@@ -81,12 +82,14 @@ class Begun:
         """Record a plan, before anything is removed."""
         write_atomic(self.path, json.dumps(asdict(plan)).encode())
 
-    def done(self, shared: Sequence[str]) -> None:
-        """Everything was removed but these files."""
+    def done(self, paths: StorePaths, plan: RawPlan) -> tuple[str, ...]:
+        """Keep what is left to be watched; return the shared files that are still there."""
+        shared = tuple(name for name in plan.shared if os.path.lexists(paths.raw / name))
         if shared:
-            self.write(RawPlan(shared=tuple(shared)))
+            self.write(RawPlan(shared=shared))
         else:
             self.path.unlink(missing_ok=True)
+        return shared
 
 
 def plan_raw(paths: StorePaths, ids: Sequence[str], *, operator: str | None) -> RawPlan:
@@ -144,11 +147,6 @@ def remove_raw(paths: StorePaths, plan: RawPlan) -> tuple[int, list[str]]:
     return count, failed
 
 
-def still_shared(paths: StorePaths, plan: RawPlan) -> list[str]:
-    """Return the shared files that are still there, sorted."""
-    return [name for name in plan.shared if os.path.lexists(paths.raw / name)]
-
-
 def _homes(paths: StorePaths, entries: Iterable[LedgerEntry]) -> dict[tuple[Path, str], list[str]]:
     """Return the recordings by the folder that they were built from."""
     found: dict[tuple[Path, str], list[str]] = {}
@@ -180,7 +178,7 @@ def _found(folder: Path, vendor: str, datasets: set[tuple[str, str]]) -> list[Di
         datasets = {(folder.name, folder.name)}
     if not datasets:
         return "nothing says any more as which dataset it was ingested"
-    found = [discovered(folder, vendor, VendorOptions(dataset, delivery)) for dataset, delivery in sorted(datasets)]
+    found = [discovered(folder, vendor, options=VendorOptions(dataset, delivery)) for dataset, delivery in sorted(datasets)]
     whys = [one for one in found if isinstance(one, str)]
     return whys[0] if whys else [one for one in found if not isinstance(one, str)]
 

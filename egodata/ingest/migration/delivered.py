@@ -87,7 +87,7 @@ def checked(group: Group, *, forgotten: frozenset[str], digests: bool, progress:
         progress: Told per recording.
     """
     options = VendorOptions(group.dataset, group.delivery, group.settings.config, group.settings.declare)
-    found = discovered(group.folder, group.vendor, options)
+    found = discovered(group.folder, group.vendor, options=options)
     if isinstance(found, str):
         yield from (_blocked(item, found) for item in group.members)
         return
@@ -104,7 +104,7 @@ def checked(group: Group, *, forgotten: frozenset[str], digests: bool, progress:
         progress(label, number, len(group.members))
 
 
-def discovered(folder: Path, vendor: str, options: VendorOptions) -> Discovery | str:
+def discovered(folder: Path, vendor: str, *, options: VendorOptions) -> Discovery | str:
     """Return what a delivery that was ingested once holds now, or why nobody can tell."""
     if not folder.is_dir():
         return f"its raw delivery {folder} is gone"

@@ -170,7 +170,7 @@ def test_an_older_copy_is_looked_through_too(raw, bench, store):
     take(bench.raw, store, delivery="first")
     raw[IDS[0]].hands = raw[IDS[0]].hands.replace("0.4", "0.5", 1)
     raw[IDS[0]].write()
-    take(bench.raw, store, delivery="second")
+    take(bench.raw, store, delivery="second", force=True)
     before = files(store.raw)
     done = forget_episodes(open_root(store.root), episode_id=IDS[0])
     assert files(store.raw) == {name: data for name, data in before.items() if IDS[0] not in name} and done.complete
@@ -183,6 +183,29 @@ def test_a_copy_is_found_where_the_last_build_was_from_elsewhere(raw, bench, sto
     done = forget_episodes(open_root(store.root), episode_id=IDS[0])
     assert files(store.raw) == {name: data for name, data in before.items() if IDS[0] not in name}
     assert done.raw_outside == (str(bench.raw / IDS[0]),) and done.complete
+
+
+def test_so_it_is_where_ids_follow_from_the_dataset(tmp_path, videos, store):
+    root = tmp_path / "arms"
+    for index in range(2):
+        LeRobotFiles(root, videos[index], index=index, listed=2).write()
+    take(root, store, "lerobot", dataset="g1", delivery="first")
+    take(root, store, "lerobot", dataset="g1", delivery="first", copy=False, force=True)
+    before = files(store.raw)
+    done = forget_episodes(open_root(store.root), episode_id="lerobot-g1-000001")
+    assert files(store.raw) == {name: data for name, data in before.items() if "episode_000001" not in name}
+    assert len(done.raw_shared) == 3 and not done.raw_unread
+
+
+def test_an_older_copy_of_which_nobody_knows_the_dataset_is_named(arms, store):
+    take(arms, store, "lerobot", dataset="g1", delivery="first")
+    (arms / "note").write_text("")
+    take(arms, store, "lerobot", dataset="g1", delivery="second", force=True)
+    before = files(store.raw)
+    done = forget_episodes(open_root(store.root), episode_id="lerobot-g1-000001")
+    assert files(store.raw) == before
+    assert done.raw_unread == ("raw/lerobot/first: nothing says any more as which dataset it was ingested. Nothing of it was removed. "
+                               "Look through it, and remove by hand what is of the subject.",)  # fmt: skip
 
 
 @pytest.mark.parametrize("damage", ["gone", "broken"])
