@@ -6,7 +6,9 @@ import pytest
 
 from egodata.cli.main import cli, run
 from egodata.errors import InputError
+from egodata.formats import open_store
 from egodata.ingest import IngestOptions, forget as forgetting, ingest
+from egodata.ingest.clips import ClipRule
 from egodata.ingest.forget import forget_episodes
 from egodata.schema.layout import StorePaths, open_root
 from egodata.testing.drafts import moving_frames, write_source
@@ -219,6 +221,15 @@ def test_of_a_delivery_that_cannot_be_read_any_more_nothing_goes(arms, store, ca
     said = forget(store, "--episode", ARMS[0], capsys=capsys, status=1)
     assert files(folder) == before
     assert "raw files that nobody can tell apart: raw/lerobot/arms: its raw delivery: " in said and "Nothing of it was removed." in said
+
+
+def test_a_recording_goes_as_a_whole_with_one_of_its_clips(raw, bench, store):
+    take(bench.raw, store, clips=ClipRule(ranges={IDS[0]: ((0, 6), (6, 12))}))
+    folder = store.raw / "mecka" / "raw"
+    before, (first, second) = files(folder), [f"{IDS[0]}-c{start}-{start + 6}" for start in (0, 6)]
+    done = forget_episodes(open_root(store.root), episode_id=first)
+    assert files(folder) == without(before, IDS[0]) and done.episodes == (first,)
+    assert open_store(store, "zarr").episode_ids() == [second, *IDS[1:]]
 
 
 def test_where_something_cannot_be_read_what_no_recording_names_stays(raw, bench, store):
