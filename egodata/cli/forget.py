@@ -6,10 +6,14 @@ from pathlib import Path
 import click
 
 from egodata.cli.console import ConsoleProgress, PathWord, echo
-from egodata.ingest.forget import forget_episodes
+from egodata.ingest.forget import Forgotten, forget_episodes
 from egodata.schema.layout import open_root
 
 SHOWN = 10
+ADVICE = (
+    "Ask the vendor for a delivery without it, ingest that, then remove these by hand; "
+    "or remove them now: recordings that use them keep their episodes, and cannot be built again."
+)
 
 
 @click.command()
@@ -22,7 +26,8 @@ SHOWN = 10
 def forget(ctx: click.Context, /, store: Path, operator: str | None, episode_id: str | None, *, yes: bool, as_json: bool) -> None:
     """Remove an operator or an episode from STORE for ever: raw files in the store, zarr and Lance with all old versions, caches, reports.
 
-    Datasets that hold it are marked withdrawn, the others open as before. Exit status 1 where bytes remain.
+    Datasets that hold it are marked withdrawn, the others open as before. Raw files that others use too stay, and are named.
+    Exit status 1 where bytes remain or may.
     """
     paths = open_root(store)
     if (episode_id is None) == (operator is None):
@@ -37,10 +42,24 @@ def forget(ctx: click.Context, /, store: Path, operator: str | None, episode_id:
         echo(f"forgotten: {len(done.episodes)} episodes; files removed: {', '.join(f'{name} {n}' for name, n in done.removed.items())}")
         for title, names in (("withdrawn", done.withdrawn), ("open as before", done.kept), ("runs that used it", done.runs)):
             echo(f"{title}: {', '.join(names) or 'none'}")
-        for where in done.raw_outside[:SHOWN]:
-            echo(f"raw files outside the store, to be removed by hand: {where}")
+        _tell_raw(done)
         echo(f"proof: {done.probes} byte strings looked for in every file, {len(done.remains)} files hold one")
     for path in done.remains[:SHOWN]:
         echo(f"remains: {path}")
-    if done.remains:
+    if not done.complete:
         ctx.exit(1)
+
+
+def _tell_raw(done: Forgotten) -> None:
+    for where in done.raw_outside[:SHOWN]:
+        echo(f"raw files outside the store, to be removed by hand: {_shown(where)}")
+    for where in done.raw_shared[:SHOWN]:
+        echo(f"raw file that stays, others use it too or may: {_shown(where)}")
+    if done.raw_shared:
+        echo(f"{len(done.raw_shared)} such raw files still hold the subject, or may. {ADVICE}")
+    for why in done.raw_unread[:SHOWN]:
+        echo(f"raw files that nobody can tell apart: {_shown(why)}")
+
+
+def _shown(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -1,6 +1,7 @@
 """Forgetting a person or an episode on request: out of every place of a store, old versions included, with a proof afterwards.
 
-The order is such that a kill leaves the rest to be done by asking again: datasets are marked withdrawn first and files go last.
+The order is such that a kill leaves the rest to be done by asking again: datasets are marked withdrawn first and files go last;
+what is to go of the raw files is written down before.
 """
 
 import json
@@ -24,6 +25,7 @@ from egodata.errors import ConflictError, EgodataError, InputError, NotFoundErro
 from egodata.formats import open_store
 from egodata.formats.lance import LanceStore, build_lance, cleanup_lance, committed_versions, compact_lance, drop_tag, tag_dataset
 from egodata.formats.zarr.versions import episode_lock
+from egodata.ingest.forget_raw import Begun, RawPlan, plan_raw, remove_raw
 from egodata.ingest.forgotten import remember_forgotten
 from egodata.ingest.ledger import known_recordings, read_entry
 from egodata.names import nearest
@@ -48,7 +50,10 @@ class Forgotten:
         withdrawn: Datasets that held one of them.
         kept: Datasets that did not, and open as before.
         runs: Training runs on withdrawn datasets: their checkpoints have seen the episodes.
-        raw_outside: Where raw files lie that are not the store's to remove.
+        raw_outside: Raw files of theirs, or folders with only such, that are not the store's to remove.
+        raw_shared: Raw files in the store that stay, because recordings of others use them too or because no recording names them:
+            they still hold the subject, or may.
+        raw_unread: Copied deliveries of which nobody can tell what is the subject's, and why; and files that could not be removed.
         removed: Files removed, by place.
         remains: Files that still hold bytes of an episode; empty is the proof.
         probes: Byte strings that were looked for.
@@ -59,13 +64,20 @@ class Forgotten:
     kept: tuple[str, ...]
     runs: tuple[str, ...]
     raw_outside: tuple[str, ...]
+    raw_shared: tuple[str, ...]
+    raw_unread: tuple[str, ...]
     removed: Mapping[str, int]
     remains: tuple[str, ...]
     probes: int
 
+    @property
+    def complete(self) -> bool:
+        """Whether nothing of the subject is left in the store, as far as anybody can tell."""
+        return not (self.remains or self.raw_shared or self.raw_unread)
+
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON types."""
-        lists = ("episodes", "withdrawn", "kept", "runs", "raw_outside", "remains")
+        lists = ("episodes", "withdrawn", "kept", "runs", "raw_outside", "raw_shared", "raw_unread", "remains")
         return {**{name: list(getattr(self, name)) for name in lists}, "removed": dict(self.removed), "probes": self.probes}
 
 
@@ -104,7 +116,9 @@ def forget_episodes(
         raise InputError("forget: expected one of an episode and an operator. Give --episode ID or --operator VENDOR/ID.")
     zarr = open_store(paths, "zarr")
     manifests = dict(_manifests(paths))
-    ids = _subject(paths, zarr, manifests, episode_id=episode_id, operator=operator)
+    begun = Begun(paths, episode_id=episode_id, operator=operator)
+    before = begun.plan()
+    ids = _subject(paths, zarr, manifests, episode_id=episode_id, operator=operator, begun=before)
     _require_no_lease(paths, ids)
     probes = _probes(paths, ids)
     affected = {path: manifest for path, manifest in manifests.items() if _members(manifest) & set(ids)}
@@ -114,7 +128,10 @@ def forget_episodes(
         if not path.with_name(MARK).is_file():
             withdraw(path, episodes=len(_members(manifest) & set(ids)), created=created)
     remember_forgotten(paths, recordings=_recordings_of(paths, ids), operators=[] if operator is None else [operator])
-    outside, removed = _remove_raw(paths, ids)
+    raw = plan_raw(paths, ids, operator=operator).joined(before or RawPlan())
+    begun.write(raw)
+    gone, failed = remove_raw(paths, raw)
+    removed = {"raw": gone, "ledger": _remove_records(paths, ids)}
     removed["zarr"] = sum(_remove_zarr(paths, name) for name in tracked(ids, label="forget zarr", progress=progress))
     if paths.lance.is_dir():
         _rewrite_lance(paths, zarr, affected.values(), others, progress=progress)
@@ -125,8 +142,18 @@ def forget_episodes(
     removed["statistics"] = sum(_remove_tree(paths.norm_stats(manifest.name, manifest.version)) for manifest in affected.values())
     removed["reports"] = _remove_mentions(paths, ids) + sum(_remove_tree(path.with_name(_CARD)) for path in affected)
     remains = tuple(_remains(paths, probes))
-    kept = tuple(sorted(manifest.ref for manifest in others))
-    return Forgotten(tuple(ids), tuple(refs), kept, runs, tuple(outside), removed, remains, len(probes))
+    return Forgotten(
+        tuple(ids),
+        tuple(refs),
+        tuple(sorted(manifest.ref for manifest in others)),
+        runs,
+        raw.outside,
+        tuple(f"raw/{name}" for name in begun.done(paths, raw)),
+        (*raw.unread, *failed),
+        removed,
+        remains,
+        len(probes),
+    )
 
 
 def _manifests(paths: StorePaths) -> Iterator[tuple[Path, Manifest]]:
@@ -139,21 +166,27 @@ def _members(manifest: Manifest) -> set[str]:
 
 
 def _subject(
-    paths: StorePaths, zarr: EpisodeStore, manifests: Mapping[Path, Manifest], *, episode_id: str | None, operator: str | None
+    paths: StorePaths,
+    zarr: EpisodeStore,
+    manifests: Mapping[Path, Manifest],
+    *,
+    episode_id: str | None,
+    operator: str | None,
+    begun: RawPlan | None,
 ) -> list[str]:
     named = [episode for manifest in manifests.values() for members in manifest.heads.values() for episode in members]
     if episode_id is not None:
         known = {*zarr.episode_ids(), *(episode.episode_id for episode in named)}
-        if episode_id not in known and not paths.episode_versions(episode_id).is_dir():
+        if episode_id not in known and not paths.episode_versions(episode_id).is_dir() and begun is None:
             raise NotFoundError(f"store {paths.root}: no episode {episode_id}; {nearest(episode_id, known)}")
         return [episode_id]
     copied = catalog_from_lance(paths) if paths.lance.is_dir() else []
     rows = load_known(paths).overlay([*catalog_from_store(zarr), *copied])
     found = {row.episode_id for row in rows if operator in (row.operator, row.vendor_operator)}
     found |= {episode.episode_id for episode in named if episode.operator == operator}
-    if not found:
+    if not found and begun is None:
         raise NotFoundError(f"store {paths.root}: no episode of operator {operator}; {nearest(str(operator), _operators(rows))}")
-    return sorted_ids(found)
+    return sorted_ids(found.union(begun.episodes if begun else ()))
 
 
 def _operators(rows: Iterable[CatalogRow]) -> set[str]:
@@ -174,7 +207,9 @@ def _probes(paths: StorePaths, ids: Sequence[str]) -> list[bytes]:
             if file.is_file() and not file.is_symlink() and file.stat().st_size > 8 * _PROBE_BYTES:
                 data = file.read_bytes()
                 middle = len(data) // 2
-                found.append(data[middle : middle + _PROBE_BYTES])
+                probe = data[middle : middle + _PROBE_BYTES]
+                if len(set(probe)) > _PROBE_BYTES // 2:  # a run of zeros in a short file's header is in many files
+                    found.append(probe)
     return found[:: max(1, len(found) // _PROBES)]
 
 
@@ -185,25 +220,19 @@ def _recordings_of(paths: StorePaths, ids: Sequence[str]) -> list[str]:
     return sorted(found | {name for name in ids if not any(entry and name in entry.episodes for entry in entries.values())})
 
 
-def _remove_raw(paths: StorePaths, ids: Sequence[str]) -> tuple[list[str], dict[str, int]]:
-    """Remove raw files inside the store, and ledger and quarantine records; name raw files that lie elsewhere."""
-    outside, removed = [], {"raw": 0, "ledger": 0}
+def _remove_records(paths: StorePaths, ids: Sequence[str]) -> int:
+    """Remove ledger entries and quarantine records; return how many there were."""
+    count, episodes = 0, set(ids)
     for recording in known_recordings(paths):
         entry = read_entry(paths, recording)
-        if entry is None or not (set(entry.episodes) & set(ids)):
-            continue
-        where = Path(entry.uri.removeprefix("file://"))
-        if paths.raw in where.parents:
-            removed["raw"] += _remove_tree(where)
-        elif where.exists():
-            outside.append(str(where))
-        (paths.ledger / "ingest" / f"{recording}.json").unlink(missing_ok=True)
-        removed["ledger"] += 1
+        if entry is not None and episodes & set(entry.episodes):
+            (paths.ledger / "ingest" / f"{recording}.json").unlink(missing_ok=True)
+            count += 1
     for name in ids:
         for path in (paths.root / "quarantine").glob(f"*/*/{name}.json"):
             path.unlink()
-            removed["ledger"] += 1
-    return sorted(outside), removed
+            count += 1
+    return count
 
 
 def _remove_zarr(paths: StorePaths, episode_id: str) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 from egodata.errors import InputError, NotFoundError
 from egodata.findings import Finding, Severity
 from egodata.findings.waivers import read_waivers
+from egodata.ingest.belongings import Subject, belongings
 from egodata.ingest.build import Job, look, set_aside, treat
 from egodata.ingest.changes import compare, last_report
 from egodata.ingest.clips import load_clips
@@ -29,7 +30,7 @@ from egodata.ingest.sources import get_source
 from egodata.names import nearest
 from egodata.progress import Progress, silent
 from egodata.schema.layout import StorePaths, open_root, require_writable
-from egodata.vendors import PARTS, Discovery, RecordingRef, Refused, Vendor, VendorOptions
+from egodata.vendors import Discovery, RecordingRef, Refused, Vendor, VendorOptions
 
 LABEL = "ingest"
 
@@ -145,17 +146,16 @@ def _kept(
     hashes: frozenset[str],
     progress: Progress,
 ) -> tuple[Kept, Discovery]:
-    """Copy what is asked for, and was not forgotten, into the store and look at the copy instead."""
+    """Copy what is asked for, and was not forgotten, into the store and look at the copy instead.
+
+    Of the others nothing goes in that is theirs alone, as `forget` would take it out.
+    """
     wanted = {ref.id for ref in _select(discovery, options).recordings if forgotten_finding(ref, hashes) is None}
-    without = _files_of([ref for ref in discovery.recordings if ref.id not in wanted])
-    without -= _files_of([ref for ref in discovery.recordings if ref.id in wanted])
+    others = frozenset((ref.vendor, ref.id) for ref in discovery.recordings if ref.id not in wanted)
+    without = belongings(raw.resolve(), [discovery], subject=Subject(others)).own
     paths = StorePaths(options.store)
     kept = keep_delivery(raw, paths, vendor=vendor.name, delivery=filled.delivery, without=without, progress=progress)
     return kept, vendor.discover(kept.folder.resolve(), filled)
-
-
-def _files_of(refs: Sequence[RecordingRef]) -> set[Path]:
-    return {path for ref in refs for part in PARTS for path in ref.files.get(part, ())}
 
 
 def _named(discovery: Discovery, paths: StorePaths, options: IngestOptions) -> Discovery:

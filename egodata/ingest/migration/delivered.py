@@ -86,7 +86,8 @@ def checked(group: Group, *, forgotten: frozenset[str], digests: bool, progress:
         digests: Read the raw files and compare their bytes too; without, ingest does so when it rebuilds.
         progress: Told per recording.
     """
-    found = _discovered(group)
+    options = VendorOptions(group.dataset, group.delivery, group.settings.config, group.settings.declare)
+    found = discovered(group.folder, group.vendor, options=options)
     if isinstance(found, str):
         yield from (_blocked(item, found) for item in group.members)
         return
@@ -103,13 +104,12 @@ def checked(group: Group, *, forgotten: frozenset[str], digests: bool, progress:
         progress(label, number, len(group.members))
 
 
-def _discovered(group: Group) -> Discovery | str:
-    """Return what the delivery holds now, or why nobody can tell."""
-    if not group.folder.is_dir():
-        return f"its raw delivery {group.folder} is gone"
-    options = VendorOptions(group.dataset, group.delivery, group.settings.config, group.settings.declare)
+def discovered(folder: Path, vendor: str, *, options: VendorOptions) -> Discovery | str:
+    """Return what a delivery that was ingested once holds now, or why nobody can tell."""
+    if not folder.is_dir():
+        return f"its raw delivery {folder} is gone"
     try:
-        return get_source(group.vendor).discover(group.folder.resolve(), options)
+        return get_source(vendor).discover(folder.resolve(), options)
     except (EgodataError, OSError) as error:
         return f"its raw delivery: {error}"
 
