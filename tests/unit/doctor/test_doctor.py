@@ -3,12 +3,15 @@
 import json
 import os
 import shutil
+import sys
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import egodata
 from egodata.cli.main import cli, run
 from egodata.doctor import examine_delivery
 from egodata.doctor.delivery import job_for
@@ -175,13 +178,14 @@ def test_a_folder_that_cannot_be_opened_is_named_and_stops_nothing(raw, bench, c
 
 @contextmanager
 def unreadable(folder):
-    """Take away the permission to open a folder, also from root; what lies around it stays readable."""
-    private = [path for path in folder.parents if not path.stat().st_mode & 0o001]
+    """Take away the permission to open a folder, also from root; what lies around it, and the code, stays readable."""
+    root = os.geteuid() == 0
+    needed = {parent for path in (folder, Path(egodata.__file__), Path(sys.prefix) / "lib") for parent in path.parents}
+    private = [path for path in needed if root and not path.stat().st_mode & 0o001]
     modes = {path: path.stat().st_mode for path in (folder, *private)}
     for path in private:
         path.chmod(0o755)
     folder.chmod(0)
-    root = os.geteuid() == 0
     try:
         if root:
             os.seteuid(65534)
