@@ -8,6 +8,7 @@ from egodata.errors import InputError
 from egodata.findings import Finding, Severity
 from egodata.schema.ids import EPISODE_ID
 from egodata.vendors.base import Discovery, RecordingRef, Refused, VendorOptions
+from egodata.vendors.extras import require
 from egodata.vendors.files import is_inside, present
 
 SUFFIXES = (".hdf5", ".h5")
@@ -29,7 +30,9 @@ def discover_files(delivery: Path, options: VendorOptions, *, vendor: str, compa
 
     Raises:
         InputError: Not a folder, no such file in it, or a dataset name that cannot be part of an id.
+        MissingExtraError: h5py is not installed.
     """
+    require("h5py", extra="hdf5", vendor=vendor)
     if not delivery.is_dir():
         raise InputError(f"delivery {delivery}: not a folder. Point RAW at the folder that holds the HDF5 files.")
     if not EPISODE_ID.fullmatch(f"{vendor}-{options.dataset}"):

@@ -39,7 +39,7 @@ from pipelines.units import SHARD_ABOVE_VARIABLE
 from pipelines.uploads import SETTLE_VARIABLE
 from pipelines.work import run_partitions
 from tests.e2e import served
-from tests.unit.ingest.earlier import CONVERTER, Earlier
+from tests.unit.ingest.earlier import CONVERTER, earlier
 
 SMALL = {"operators": 2, "size": (64, 64), "seed": 5, "fps": 10}
 
@@ -248,7 +248,7 @@ def test_what_was_migrated_outside_shows_as_new_content(
     launcher = Launcher(instance)
     keys = (EPISODE_ZARR, EPISODE_ANNOTATIONS, EPISODE_CALIBRATION)
     with monkeypatch.context() as patch:
-        patch.setattr(CONVERTER, Earlier())
+        patch.setattr(CONVERTER, earlier())
         for key in keys:
             assert launcher.partitions(key, RECORDINGS, keys=ids) == 0
     launcher.asset(LANCE_V2)

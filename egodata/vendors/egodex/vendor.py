@@ -1,41 +1,26 @@
 """The EgoDex reader behind the vendor protocol."""
 
-from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from egodata.vendors.base import Discovery, Drafts, RecordingRef, VendorOptions
 from egodata.vendors.beside import discover_files
+from egodata.vendors.configured import ConfiguredVendor
 from egodata.vendors.egodex.config import load
 from egodata.vendors.egodex.read import read_recording, video_of
-from egodata.vendors.extras import require
+
+NAME = "egodex"
 
 
-@dataclass(frozen=True, slots=True)
-class EgoDex:
-    """Human episodes in EgoDex's layout. Its file names are counters, so ids carry vendor, dataset and folder."""
-
-    name: str = "egodex"
-    version: int = 1
-    unique_ids: bool = False
-
-    def discover(self, delivery: Path, options: VendorOptions) -> Discovery:
-        """List the delivery's recordings.
-
-        Raises:
-            InputError: The folder is not such a delivery.
-            MissingExtraError: h5py is not installed.
-        """
-        require("h5py", extra="hdf5", vendor=self.name)
-        return discover_files(delivery, options, vendor=self.name, companions=lambda path: (video_of(path),))
-
-    def read(self, ref: RecordingRef, options: VendorOptions) -> Drafts:
-        """Read one recording."""
-        return read_recording(ref, load(options))
-
-    def settings(self, options: VendorOptions) -> dict[str, Any]:
-        """Return the config in use."""
-        return asdict(load(options))
+def _companions(path: Path) -> tuple[Path, ...]:
+    return (video_of(path),)
 
 
-VENDOR = EgoDex()
+VENDOR = ConfiguredVendor(
+    NAME,
+    version=1,
+    unique_ids=False,
+    find=partial(discover_files, vendor=NAME, companions=_companions),
+    load=load,
+    convert=read_recording,
+)
+"""Human episodes in EgoDex's layout. Its file names are counters, so ids carry vendor, dataset and folder."""

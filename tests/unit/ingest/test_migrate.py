@@ -28,12 +28,12 @@ from egodata.ingest.forgotten import remember_forgotten
 from egodata.ingest.ledger import read_entry, write_entry
 from egodata.ingest.migration import BLOCKED, CURRENT, NEWER, OUTDATED, Given, plan_migration, run_migration
 from egodata.schema.layout import ALGORITHMS, open_root, read_marker, write_marker
+from egodata.vendors.configured import ConfiguredVendor
 from egodata.vendors.mecka import VENDOR
-from egodata.vendors.mecka.vendor import Mecka
 from egodata.video import PROFILES
 
 from .conftest import IDS
-from .earlier import AS_IT_WAS, CONVERTER, Earlier
+from .earlier import AS_IT_WAS, CONVERTER, earlier
 
 NOW = f"mecka/{VENDOR.version}"
 
@@ -42,7 +42,7 @@ NOW = f"mecka/{VENDOR.version}"
 def old(raw, bench, monkeypatch):
     """A store whose first two recordings an earlier converter made, with a dataset of both kinds on both formats."""
     with monkeypatch.context() as patch:
-        patch.setattr(CONVERTER, Earlier())
+        patch.setattr(CONVERTER, earlier())
         bench(only=IDS[:2])
     bench(only=IDS[2:])
     build_lance(bench.paths)
@@ -163,7 +163,7 @@ def test_what_was_forgotten_is_not_built_again(old):
 
 def test_a_copied_delivery_is_found_in_a_store_that_moved(raw, bench, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(CONVERTER, Earlier())
+        patch.setattr(CONVERTER, earlier())
         bench(copy=True)
     shutil.rmtree(bench.raw)
     moved = bench.paths.root.rename(bench.paths.root.with_name("moved"))
@@ -197,7 +197,7 @@ def test_store_json_alone_can_be_behind(raw, bench, capsys):
 
 def test_a_newer_store_is_refused_and_newer_recordings_stay(raw, bench, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(CONVERTER, Earlier(version=99))
+        patch.setattr(CONVERTER, earlier(version=99))
         bench()
     plan = planned(bench)
     assert set(states(plan).values()) == {NEWER} and not plan.behind and run_migration(bench.paths, plan).rebuilt == {}
@@ -229,7 +229,7 @@ def test_the_settings_of_a_build_are_honoured(raw, bench, monkeypatch, tmp_path,
     config = own_config(tmp_path, stored_size_px=[48, 28])
     clips = ClipRule(ranges={IDS[1]: ((0, 5), (5, 12))})
     with monkeypatch.context() as patch:
-        patch.setattr(CONVERTER, Earlier())
+        patch.setattr(CONVERTER, earlier())
         bench(config=str(config), clips=clips, settings=PROFILES["swift"], declare="anat-v1")
     names = sorted(contents(bench))
     words = ["--workers", "0"]
@@ -272,7 +272,7 @@ def test_an_episode_that_a_later_build_kept_does_not_mislead(raw, bench, tmp_pat
 def test_a_recording_that_was_cut_is_not_rebuilt_whole(raw, bench, monkeypatch, tmp_path):
     rule = ClipRule(ranges={IDS[0]: ((0, 6),)})
     with monkeypatch.context() as patch:
-        patch.setattr(CONVERTER, Earlier())
+        patch.setattr(CONVERTER, earlier())
         bench(only=IDS[:1], clips=rule)
     earlier_ledger(bench, names=IDS[:1])
     for given in (Given(), Given("mecka")):
@@ -299,8 +299,8 @@ def test_an_own_config_that_nothing_records_stays_valid_until_something_is_older
 def test_a_changed_shipped_config_or_profile_is_a_reason(raw, bench, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setitem(PROFILES, "test", replace(PROFILES["swift"], profile="test", crf=20.0))
-        shipped = Mecka.settings
-        patch.setattr(Mecka, "settings", lambda self, options: {**shipped(self, options), "head_jump_m": 0.9})
+        shipped = ConfiguredVendor.settings
+        patch.setattr(ConfiguredVendor, "settings", lambda self, options: {**shipped(self, options), "head_jump_m": 0.9})
         bench(settings=PROFILES["test"])
     monkeypatch.setitem(PROFILES, "test", replace(PROFILES["swift"], profile="test", preset="ultrafast"))
     plan = planned(bench)
